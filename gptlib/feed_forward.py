@@ -1,0 +1,51 @@
+"""GELU and the feed-forward network: each position on its own."""
+
+import math
+
+import torch
+from torch import nn
+
+from gptlib.config import check_config
+from gptlib.inputs import check_features
+
+
+class GELU(nn.Module):
+    """The Gaussian error linear unit in its tanh form, elementwise.
+
+    Computes x/2 · (1 + tanh(√(2/π) · (x + 0.044715 x³))), which GPT-2 was
+    trained with; the exact form x · Φ(x) differs by less than 0.0005.
+    Source: Hendrycks & Gimpel 2016, "Gaussian Error Linear Units".
+    """
+
+    def forward(self, x):
+        inner = math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)
+        return 0.5 * x * (1 + torch.tanh(inner))
+
+
+class FeedForward(nn.Module):
+    """Linear to four times the width, GELU, Linear back.
+
+    Maps (…, emb_dim) to (…, emb_dim); no position sees another. Source:
+    lecture notes, "The module" of the feed-forward network.
+
+    Args:
+        cfg: a configuration that `check_config` accepts.
+
+    Raises:
+        TypeError, KeyError, ValueError: see `check_config`; in `forward`,
+            the input has another width or is not floating-point.
+    """
+
+    def __init__(self, cfg):
+        super().__init__()
+        check_config(cfg)
+        emb_dim = cfg["emb_dim"]
+        self.layers = nn.Sequential(
+            nn.Linear(emb_dim, 4 * emb_dim),
+            GELU(),
+            nn.Linear(4 * emb_dim, emb_dim),
+        )
+
+    def forward(self, x):
+        check_features(x, self.layers[0].in_features, "emb_dim")
+        return self.layers(x)
