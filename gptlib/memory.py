@@ -1,0 +1,104 @@
+"""How many parameters a model has, where they sit, and what they weigh."""
+
+from collections.abc import Mapping
+
+import torch
+
+from gptlib.config import check_count
+from gptlib.model import GPTModel
+
+
+def count_parameters(model_or_cfg, tied=False):
+    """Exact number of parameters, each shared tensor counted once.
+
+    Args:
+        model_or_cfg: a module, or a configuration, whose model is then laid
+            out on the meta device: shapes without memory.
+        tied: count as if the output head used the token embedding's matrix.
+            A head that already does is not subtracted again.
+
+    Raises:
+        TypeError: neither a module nor a configuration.
+        ValueError: `tied` for a module without `tok_emb` and `out_head`, or
+            whose two matrices differ in shape.
+    """
+    model = _as_model(model_or_cfg)
+    tensors = {_place(p): p.numel() for p in model.parameters()}
+    if tied:
+        tensors.pop(_place(_head_that_could_be_tied(model)), None)
+        tensors[_place(model.tok_emb.weight)] = model.tok_emb.weight.numel()
+    return sum(tensors.values())
+
+
+def parameters_by_part(cfg):
+    """Parameters of an untied model by kind of part, as name → int.
+
+    The names are the keys of `gptlib.plots.COLORS`; embeddings are tokens
+    and positions together, norms are all of them, the final one included.
+    """
+    model = _as_model(cfg)
+    kinds = {
+        "tok_emb": "embedding", "pos_emb": "embedding", "att": "attention",
+        "ff": "feed_forward", "norm1": "norm", "norm2": "norm",
+        "final_norm": "norm", "out_head": "head",
+    }  # fmt: skip
+    parts = dict.fromkeys(kinds.values(), 0)
+    for name, parameter in model.named_parameters():
+        part = next(p for p in name.split(".") if p in kinds)
+        parts[kinds[part]] += parameter.numel()
+    return parts
+
+
+def model_size_mb(n_parameters, bytes_per_parameter=4):
+    """Memory of the weights alone in MB of 1024 × 1024 bytes (MiB).
+
+    Source: lecture notes, "Memory": 163,009,536 parameters of 4 bytes each
+    take 621.83 MB.
+
+    Raises:
+        TypeError, ValueError: `n_parameters` is no whole number ≥ 0, or
+            `bytes_per_parameter` is no positive number.
+    """
+    check_count(n_parameters, "n_parameters", least=0)
+    if not bytes_per_parameter > 0:
+        raise ValueError(
+            "bytes_per_parameter must be positive (4 for float32, 2 for "
+            f"bfloat16); got {bytes_per_parameter}."
+        )
+    return n_parameters * bytes_per_parameter / 1024**2
+
+
+def _as_model(model_or_cfg):
+    if isinstance(model_or_cfg, torch.nn.Module):
+        return model_or_cfg
+    if isinstance(model_or_cfg, Mapping):
+        with torch.device("meta"):
+            return GPTModel(model_or_cfg)
+    raise TypeError(
+        "Expected a model or a configuration like GPT_CONFIG_124M; got "
+        f"{type(model_or_cfg).__name__}."
+    )
+
+
+def _place(tensor):
+    # Two parameters can be one object, or two that look at the same memory:
+    # either way it is there once. Works on the meta device, where a storage
+    # has an identity though no address.
+    storage = tensor.untyped_storage()
+    return storage._cdata, tensor.storage_offset(), tensor.numel()
+
+
+def _head_that_could_be_tied(model):
+    head = getattr(getattr(model, "out_head", None), "weight", None)
+    table = getattr(getattr(model, "tok_emb", None), "weight", None)
+    if head is None or table is None or head.shape != table.shape:
+        raise ValueError(
+            "tied=True needs a model whose tok_emb.weight and "
+            "out_head.weight have the same shape; got "
+            f"{_shape(table)} and {_shape(head)}."
+        )
+    return head
+
+
+def _shape(tensor):
+    return "none" if tensor is None else tuple(tensor.shape)
