@@ -44,8 +44,9 @@ def _check_ids_shape(ids, max_tokens):
             else "give one row of IDs for each text"
         )
         raise ValueError(
-            f"Expected token IDs of shape (batch, tokens), got {ids.dim()} "
-            f"axes in shape {shape}: {cure}."
+            f"Expected token IDs of shape (batch, tokens), got shape {shape} "
+            f"with {ids.dim()} {'axis' if ids.dim() == 1 else 'axes'}: "
+            f"{cure}."
         )
     if 0 in shape:
         raise ValueError(

@@ -30,7 +30,7 @@ def bad_values(value):
 @pytest.mark.parametrize(
     "ids, error, words",
     [
-        (torch.tensor([1, 2]), ValueError, ["(2,)", "unsqueeze(0)"]),
+        (torch.tensor([1, 2]), ValueError, ["(2,)", "1 axis", "unsqueeze(0)"]),
         (torch.ones(2, 3, 4).long(), ValueError, ["3 axes", "(2, 3, 4)"]),
         (torch.tensor(5), ValueError, ["0 axes"]),
         ([[1, 2]], TypeError, ["list", "torch.tensor"]),
