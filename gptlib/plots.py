@@ -1,0 +1,593 @@
+"""The figures of the series: numbers in, a Picture out.
+
+Each function is pure: the same numbers give the same picture, and tensors,
+arrays and lists are all welcome. A component has one colour and one hatch in
+every picture, so that colour never carries a meaning alone.
+"""
+
+import base64
+import functools
+import io
+import itertools
+import math
+import re
+from numbers import Integral
+
+import matplotlib.style
+import numpy as np
+from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+from matplotlib.ticker import MaxNLocator
+
+COLORS = {
+    "embedding": "#56B4E9",
+    "norm": "#009E73",
+    "attention": "#E69F00",
+    "feed_forward": "#CC79A7",
+    "shortcut": "#0072B2",
+    "head": "#D55E00",
+    "dropout": "#999999",
+}
+HATCHES = {
+    "embedding": "+",
+    "norm": "..",
+    "attention": "//",
+    "feed_forward": "\\\\",
+    "shortcut": "",
+    "head": "--",
+    "dropout": "xx",
+}
+GREY, BEFORE = "#D9D9D9", "//"  # what a component is compared with
+LINES = [  # one look for each series of a plot, then from the start again
+    {"color": "#000000", "ls": "-", "marker": "o"},
+    {"color": "#D55E00", "ls": "--", "marker": "s"},
+    {"color": "#0072B2", "ls": "-.", "marker": "^"},
+    {"color": "#009E73", "ls": ":", "marker": "D"},
+]
+MEMORY = (("#F0E442", ""), ("#FFFFFF", "//"), (GREY, ".."))
+
+SPACE = "(␣ is a space)"
+SIZE = 13  # points; no text in a picture is smaller than 12
+STYLE = {
+    "font.size": SIZE,
+    "axes.titlesize": SIZE,
+    "axes.labelsize": SIZE,
+    "legend.fontsize": 12,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.axisbelow": True,
+    "axes.unicode_minus": True,
+    "hatch.linewidth": 0.7,
+    "lines.linewidth": 2.5,
+    "lines.markersize": 7,
+}
+
+
+class Picture(Figure):
+    """A white figure that shows and describes itself, without pyplot.
+
+    Args:
+        width, height: inches, at 100 dots an inch.
+        description: what is to be seen, in a sentence with the key numbers.
+    """
+
+    def __init__(self, width, height, description):
+        super().__init__(
+            figsize=(width, height),
+            dpi=100,
+            facecolor="white",
+            layout="constrained",
+        )
+        self.get_layout_engine().set(w_pad=0.08, h_pad=0.08)
+        self.description = description
+
+    def _repr_mimebundle_(self, **kwargs):
+        file = io.BytesIO()
+        self.savefig(file, format="png", dpi=100, facecolor="white")
+        image = base64.b64encode(file.getvalue()).decode("ascii")
+        data = {"image/png": image, "text/plain": self.description}
+        return data, {"image/png": {"alt": self.description}}
+
+
+def ink(fill):
+    """Black or white: the text colour that is easier to read on `fill`.
+
+    `fill` is any matplotlib colour. The contrast is at least 4.58 to 1.
+    """
+    rgb = np.array(to_rgb(fill))
+    steep = ((rgb + 0.055) / 1.055) ** 2.4
+    linear = np.where(rgb <= 0.04045, rgb / 12.92, steep)
+    luminance = linear @ [0.2126, 0.7152, 0.0722]
+    return "black" if (luminance + 0.05) ** 2 > 1.05 * 0.05 else "white"
+
+
+def _styled(draw):
+    """Let `draw` work in the series' style and leave the reader's alone."""
+
+    @functools.wraps(draw)
+    def styled(*args, **kwargs):
+        with matplotlib.style.context(["default", STYLE]):
+            return draw(*args, **kwargs)
+
+    return styled
+
+
+@_styled
+def before_and_after(before, after):
+    """Bars of each row's features before and after layer norm.
+
+    Both are (rows, features). Each row has a panel of its own, with a line
+    at both means; the variances divide by the number of features.
+    """
+    before, after = _array(before), _array(after)
+    titles = [
+        f"row {n} before: {_mean_and_variance(old)}\n"
+        f"row {n} after: {_mean_and_variance(new)}"
+        for n, (old, new) in enumerate(zip(before, after, strict=True), 1)
+    ]
+    description = f"Layer norm, {'; '.join(titles)}.".replace("\n", ", ")
+    picture = Picture(7.5, 0.9 + 2.9 * len(titles), description)
+    panels = picture.subplots(
+        len(titles), sharex=True, sharey=True, squeeze=False
+    )[:, 0]
+    for axes, old, new, title in zip(
+        panels, before, after, titles, strict=True
+    ):
+        _pairs(axes, old, new, "norm", ("before", "after"))
+        axes.axhline(old.mean(), color="black", ls="--", label="mean before")
+        axes.axhline(new.mean(), color=COLORS["norm"], label="mean after")
+        _label(axes, "", "value", title)
+    features = range(before.shape[1])
+    panels[-1].set_xticks(features, [n + 1 for n in features])
+    panels[-1].set_xlabel("feature")
+    _legend(picture, panels[0], ncols=4)
+    return picture
+
+
+@_styled
+def histograms(before, after):
+    """How the values are spread before and after layer norm, any shape.
+
+    Mean and standard deviation (dividing by the number of values) are marked.
+    """
+    both = {"before": _array(before).ravel(), "after": _array(after).ravel()}
+    words = {
+        name: f"mean {_number(values.mean(), residue=1e-6)}"
+        f"\nstandard deviation {_number(values.std())}"
+        for name, values in both.items()
+    }
+    description = "; ".join(f"{name} {words[name]}" for name in both)
+    description = f"Layer norm, {description}.".replace("\n", ", ")
+    picture = Picture(8, 4.2, description)
+    panels = picture.subplots(1, 2, sharey=True)
+    fills = (GREY, BEFORE), (COLORS["norm"], HATCHES["norm"])
+    for axes, name, fill in zip(panels, both, fills, strict=True):
+        mean, spread = both[name].mean(), both[name].std()
+        color, hatch = fill
+        axes.hist(both[name], bins=20, color=color, hatch=hatch, ec="black")
+        axes.axvline(mean, color="black", label="mean")
+        ends = {"mean ± standard deviation": 1, "_": -1}
+        for label, sign in ends.items():
+            edge = mean + sign * spread
+            axes.axvline(edge, color="black", ls="--", label=label)
+        _label(axes, "value", "", f"{name}: {words[name]}")
+    panels[0].set_ylabel("number of values")
+    _legend(picture, panels[0], ncols=2)
+    return picture
+
+
+@_styled
+def activation_curves(x, curves, derivatives=None):
+    """One panel a curve (name → y at each x), all with the same y axis.
+
+    `derivatives`, of the same names, are drawn dashed.
+    """
+    x = _array(x)
+    lowest = ", ".join(
+        f"{name} {_number(_array(y).min())}" for name, y in curves.items()
+    )
+    description = (
+        f"{' beside '.join(curves)} for x from {x[0]:g} to "
+        f"{x[-1]:g}; lowest values: {lowest}."
+        f"{' The derivatives are dashed.' * bool(derivatives)}"
+    )
+    picture = Picture(min(9, 1 + 3.6 * len(curves)), 4.2, description)
+    panels = picture.subplots(1, len(curves), sharey=True, squeeze=False)[0]
+    for axes, (name, y) in zip(panels, curves.items(), strict=True):
+        axes.axhline(0, color="black", lw=0.8)
+        axes.axvline(0, color="black", lw=0.8)
+        color = COLORS["feed_forward"]
+        axes.plot(x, _array(y), color=color, lw=4, label="value")
+        if derivatives:
+            slope = _array(derivatives[name])
+            axes.plot(x, slope, color="black", ls="--", label="derivative")
+        _label(axes, "input x", "", name)
+    panels[0].set_ylabel("output")
+    if derivatives:
+        _legend(picture, panels[0], ncols=2)
+    return picture
+
+
+@_styled
+def gradient_bars(without, with_shortcut):
+    """Mean absolute gradient of each layer, without and with shortcuts.
+
+    Both are layer name → value, as `gradient_means` gives them; the y axis
+    is logarithmic. Beyond ten layers only some are named and numbered.
+    """
+    plain = _array(without.values())
+    short = _array(with_shortcut[name] for name in without)
+    description = (
+        f"Mean absolute gradients of {len(plain)} layers: in the first "
+        f"{_number(plain[0])} without shortcuts and {_number(short[0])} with "
+        f"them, in the last {_number(plain[-1])} and {_number(short[-1])}."
+    )
+    picture = Picture(9, 4.8, description)
+    axes = picture.subplots()
+    values = np.concatenate([plain, short])
+    bottom = min(values[values > 0], default=0.1) / 3
+    labels = "without shortcuts", "with shortcuts"
+    _pairs(axes, plain, short, "shortcut", labels)
+    step, upright = math.ceil(len(plain) / 10), len(plain) > 5
+    shown = range(0, len(plain), step)
+    look = {"rotation": 90 * upright, "va": "bottom", "fontsize": 12}
+    for n in shown:
+        left = 0 if upright else -2
+        for value, dx, side in (
+            (plain[n], left, "right"),
+            (short[n], 2, "left"),
+        ):
+            place = n, max(value, bottom)
+            _note(axes, _number(value), place, (dx, 3), ha=side, **look)
+    top = max(*values, bottom)
+    axes.set_yscale("log")
+    axes.set_ylim(bottom, top * (top / bottom) ** (0.35 if upright else 0.1))
+    axes.set_xlim(-0.7, len(plain) - 0.4)
+    names = [_layer(name) for name in without]
+    axes.set_xticks(shown, [names[n] for n in shown])
+    _label(axes, "layer (1 reads the input)", "mean |gradient|, log scale")
+    _legend(picture, axes, ncols=2)
+    return picture
+
+
+@_styled
+def attention_map(weights, tokens):
+    """What each token looks at: one head's (tokens, tokens) weights.
+
+    Rows look, columns are looked at. Zero weights above the diagonal are
+    masked: grey, hatched and outside the colour scale. A weight there that
+    is not zero keeps its colour, so a forgotten mask is seen.
+    """
+    weights, names = _array(weights), [_visible(token) for token in tokens]
+    n = len(names)
+    last = weights[-1].argmax()
+    description = (
+        f"Attention weights of {n} tokens; the last, '{names[-1]}', looks "
+        f"most at '{names[last]}' with weight {_number(weights[-1, last])}."
+    )
+    picture = Picture(7.5, 6.4, description)
+    axes = picture.subplots()
+    later = np.triu(np.ones((n, n), bool), k=1)
+    shown = np.ma.array(weights, mask=later & (weights == 0))
+    axes.patch.set(facecolor=GREY, hatch="//", edgecolor="#777777")
+    image = axes.imshow(shown, cmap="cividis", vmin=0, vmax=1)
+    bar = picture.colorbar(image, label="attention weight", shrink=0.8)
+    bar.ax.tick_params(labelsize=12)
+    for row, column in np.argwhere(~shown.mask) if n <= 8 else ():
+        weight = weights[row, column]
+        color = ink(image.to_rgba(weight))
+        _centre(axes, column, row, f"{weight:.2f}", color=color)
+    crowded = n * max(len(name) for name in names) > 45
+    axes.set_xticks(range(n), names, rotation=90 * crowded, parse_math=False)
+    axes.set_yticks(range(n), names, parse_math=False)
+    title = "hatched: masked, a later token" * bool(shown.mask.any())
+    columns, rows = f"token looked at {SPACE}", f"token that looks {SPACE}"
+    _label(axes, columns, rows, title)
+    return picture
+
+
+@_styled
+def spread_through_depth(
+    series, xlabel="after block", ylabel="variance", log=False
+):
+    """Lines of name → [value at depth 1, at depth 2, …].
+
+    `ylabel` names the value and its unit; `log` makes its axis logarithmic.
+    """
+    series = {name: _array(values) for name, values in series.items()}
+    ends = "; ".join(
+        f"{name} {_number(y[0])} at 1 and {_number(y[-1])} at {len(y)}"
+        for name, y in series.items()
+    )
+    picture = Picture(7.5, 4.4, f"{ylabel.capitalize()} {xlabel}: {ends}.")
+    axes = picture.subplots()
+    depth = max(len(values) for values in series.values())
+    _lines(axes, range(1, depth + 1), series)
+    if log:
+        axes.set_yscale("log")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    _label(axes, xlabel, ylabel + ", log scale" * log)
+    return picture
+
+
+@_styled
+def part_sizes(parts, sizes, unit):
+    """Horizontal bars of a model's parts, the first on top.
+
+    `parts` are (label, component) in the order of the data path; component
+    is a key of COLORS, or None for a part that has several, like a block.
+    `sizes` are in `unit`, which labels the axis.
+    """
+    labels = [label for label, _ in parts]
+    largest = max(range(len(sizes)), key=lambda n: sizes[n])
+    description = (
+        f"{len(parts)} parts in the order of the data path; none is larger "
+        f"than {labels[largest]} with {_number(sizes[largest])} {unit}."
+    )
+    picture = Picture(8, 1.3 + 0.36 * len(parts), description)
+    axes = picture.subplots()
+    bars = axes.barh(
+        range(len(parts)),
+        _array(sizes),
+        ec="black",
+        color=[COLORS.get(component, GREY) for _, component in parts],
+        hatch=[HATCHES.get(component, "") for _, component in parts],
+    )
+    axes.bar_label(bars, [_number(size) for size in sizes], padding=4)
+    _names_down(axes, labels, room=1.22 * max(_array(sizes)))
+    axes.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5, 10]))
+    axes.xaxis.set_major_formatter(lambda size, _: f"{size:,.10g}")
+    _label(axes, unit, "")
+    used = dict.fromkeys(component for _, component in parts if component)
+    keys = [_patch(c, COLORS[c], HATCHES[c]) for c in used]
+    picture.legend(handles=keys, loc="outside lower center", ncols=4)
+    return picture
+
+
+@_styled
+def parameter_bars(parts_by_model):
+    """Stacked bars of model → {component: number of parameters}.
+
+    The components are keys of COLORS, as `parameters_by_part` gives them.
+    """
+    totals = {m: sum(parts.values()) for m, parts in parts_by_model.items()}
+    counts = "; ".join(f"{m} {_millions(n)}" for m, n in totals.items())
+    picture = Picture(9, 5.6, f"Parameters in millions: {counts}.")
+    axes = picture.subplots()
+    for x, (model, parts) in enumerate(parts_by_model.items()):
+        bottom = 0
+        for part, count in parts.items():
+            fill, look = COLORS[part], {"width": 0.72, "ec": "black"}
+            axes.bar(
+                x,
+                count / 1e6,
+                bottom=bottom,
+                color=fill,
+                hatch=HATCHES[part],
+                **look,
+            )
+            if count > 0.05 * max(totals.values()):
+                _centre(
+                    axes,
+                    x,
+                    bottom + count / 2e6,
+                    _millions(count),
+                    color=ink(fill),
+                    bbox=_card(fill),
+                )
+            bottom += count / 1e6
+        total = f"{_millions(totals[model])} M"
+        _note(axes, total, (x, bottom), (0, 4), ha="center", weight="bold")
+    axes.set_xticks(range(len(totals)), totals)
+    axes.margins(y=0.1)
+    _label(axes, "", "parameters (millions, M)")
+    parts = dict.fromkeys(itertools.chain(*parts_by_model.values()))
+    keys = [_patch(p, COLORS[p], HATCHES[p]) for p in reversed(parts)]
+    picture.legend(handles=keys, loc="outside right upper")
+    return picture
+
+
+@_styled
+def memory_bars(bytes_by_kind, capacities):
+    """Stacked horizontal bars of set-up → {kind of memory: bytes}.
+
+    At most three kinds, such as weights, gradients and AdamW states. Each
+    capacity (name → bytes) is a dashed line: what crosses it does not fit.
+    """
+    totals = {s: sum(kinds.values()) for s, kinds in bytes_by_kind.items()}
+    sizes = "; ".join(f"{s} {_number(n / 1e9)}" for s, n in totals.items())
+    picture = Picture(9, 2.4 + 0.55 * len(totals), f"Memory in GB: {sizes}.")
+    axes = picture.subplots()
+    kinds = dict.fromkeys(itertools.chain(*bytes_by_kind.values()))
+    fills = dict(zip(kinds, MEMORY, strict=False))
+    for y, parts in enumerate(bytes_by_kind.values()):
+        left = 0
+        for kind, size in parts.items():
+            color, hatch = fills[kind]
+            axes.barh(
+                y, size / 1e9, left=left, color=color, hatch=hatch, ec="black"
+            )
+            left += size / 1e9
+        _note(
+            axes,
+            _number(left),
+            (left, y),
+            (5, 0),
+            va="center",
+            bbox=_card("white"),
+        )
+    for n, (name, size) in enumerate(capacities.items()):
+        line = axes.axvline(size / 1e9, color="black", ls="--", lw=2)
+        _note(
+            axes,
+            name,
+            (size / 1e9, 1),
+            (0, 4 + 18 * (n % 2)),
+            ha="center",
+            xycoords=("data", "axes fraction"),
+        )
+    ends = [*totals.values(), *capacities.values()]
+    _names_down(axes, totals, room=1.12 * max(ends) / 1e9)
+    _label(axes, "memory (GB of 1,000,000,000 bytes)", "")
+    line.set_label("capacity")
+    keys = [_patch(kind, *fill) for kind, fill in fills.items()]
+    picture.legend(handles=[*keys, line], loc="outside lower center", ncols=4)
+    return picture
+
+
+@_styled
+def token_times(lengths, seconds):
+    """Time for one more token at each context length (tokens).
+
+    `seconds` is name → list of seconds, drawn in milliseconds. They are
+    measured, so the description, which must not change, leaves them out.
+    """
+    description = (
+        f"Time for one more token, {' and '.join(seconds)}, at context "
+        f"lengths from {min(lengths)} to {max(lengths)} tokens."
+    )
+    picture = Picture(7.5, 4.4, description)
+    axes = picture.subplots()
+    _lines(axes, lengths, {n: 1000 * _array(s) for n, s in seconds.items()})
+    axes.set_ylim(bottom=0)
+    _label(axes, "context length (tokens)", "time per token (milliseconds)")
+    return picture
+
+
+@_styled
+def candidates(tokens, probabilities, chosen=0):
+    """Bars of the likeliest next tokens, in the order given.
+
+    `chosen` is the position of the token that is appended.
+    """
+    names, values = [_visible(t) for t in tokens], _array(probabilities)
+    description = (
+        f"{len(names)} candidates for the next token; chosen: "
+        f"'{names[chosen]}' with probability {_number(values[chosen])}."
+    )
+    picture = Picture(7.5, max(3.4, 1.2 + 0.4 * len(names)), description)
+    axes = picture.subplots()
+    bars = axes.barh(range(len(names)), values, color=GREY, ec="black")
+    bars[chosen].set(facecolor=COLORS["head"], hatch=HATCHES["head"])
+    words = [_number(value) for value in values]
+    words[chosen] += "  chosen"
+    axes.bar_label(bars, words, padding=4)
+    _names_down(axes, names, room=1.45 * values.max())
+    axes.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
+    _label(axes, "probability", f"next token {SPACE}")
+    return picture
+
+
+def _array(values):
+    """Float array of a tensor, an array, or an iterable of numbers."""
+    if hasattr(values, "detach"):
+        return values.detach().cpu().double().numpy()
+    if not isinstance(values, np.ndarray | list | tuple | range):
+        values = list(values)
+    return np.asarray(values, dtype=float)
+
+
+def _number(value, residue=0):
+    """Integers in full, floats to 4 significant digits.
+
+    Below `residue` the digits are rounding errors and differ from one
+    machine to the next, so only the bound is told.
+    """
+    if abs(value) < residue:
+        return f"below {residue:.0e}".replace("e-0", "e-")
+    if value == 0 or isinstance(value, Integral):
+        return f"{int(value):,}"
+    return f"{value:#,.4g}".rstrip(".")
+
+
+def _millions(count):
+    return f"{count / 1e6:#,.4g}".rstrip(".")
+
+
+def _mean_and_variance(row):
+    mean = _number(row.mean(), residue=1e-6)
+    return f"mean {mean}, variance {_number(row.var())}"
+
+
+def _layer(name):
+    """'layers.0.0.weight' → '1'; other names stay as they are."""
+    match = re.match(r"layers\.(\d+)\.", name)
+    return str(int(match[1]) + 1) if match else name
+
+
+def _visible(token):
+    """A token's text with each space as an open box, escapes spelt out."""
+    text = "".join(
+        c
+        if c.isprintable() and (c < "\u0590" or c == "\ufffd")
+        else ascii(c)[1:-1]
+        for c in token
+    )
+    return text.replace(" ", "␣")
+
+
+def _label(axes, xlabel, ylabel, title=""):
+    axes.set(xlabel=xlabel, ylabel=ylabel, title=title)
+    axes.tick_params(labelsize=12)
+
+
+def _legend(picture, axes, ncols):
+    handles, labels = axes.get_legend_handles_labels()
+    picture.legend(handles, labels, loc="outside lower center", ncols=ncols)
+
+
+def _pairs(axes, first, second, component, labels):
+    """Two bars a position: a grey one, then one in the component's look."""
+    places, width = np.arange(len(first)), 0.34
+    axes.bar(
+        places - width / 2,
+        first,
+        width,
+        ec="black",
+        label=labels[0],
+        color=GREY,
+        hatch=BEFORE,
+    )
+    axes.bar(
+        places + width / 2,
+        second,
+        width,
+        ec="black",
+        label=labels[1],
+        color=COLORS[component],
+        hatch=HATCHES[component],
+    )
+
+
+def _lines(axes, x, series):
+    """A line for each name → y, told apart by colour, style and marker."""
+    for (name, y), look in zip(series.items(), itertools.cycle(LINES)):
+        axes.plot(x, y, label=name, **look)
+    axes.legend()
+
+
+def _names_down(axes, names, room):
+    """Name horizontal bars from the top down; `room` ends the x axis."""
+    axes.set_yticks(range(len(names)), names, parse_math=False)
+    axes.invert_yaxis()
+    axes.set_xlim(0, room)
+
+
+def _patch(name, color, hatch):
+    label = name.replace("_", "-")
+    return Patch(facecolor=color, hatch=hatch, edgecolor="black", label=label)
+
+
+def _card(color):
+    """A patch of plain `color` behind a text, so no hatch crosses it."""
+    return {"facecolor": color, "edgecolor": "none", "pad": 2}
+
+
+def _centre(axes, x, y, text, **look):
+    axes.text(x, y, text, ha="center", va="center", fontsize=12, **look)
+
+
+def _note(axes, text, place, shift, **look):
+    """Text `shift` points (right, up) away from a place in the plot."""
+    axes.annotate(text, place, shift, textcoords="offset points", **look)
