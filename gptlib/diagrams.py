@@ -554,6 +554,49 @@ def layer(x, y, number, gradient, with_shortcut):
     return "\n".join(parts)
 
 
+def shortcut_idea():
+    """One layer F and a shortcut past it: values forward, gradient back."""
+    start, first, last, end = 150, 250, 430, 530
+
+    def layer_at(y, name):
+        return "\n".join([text(20, y - 92, name, 18, anchor="start",
+                               bold=True),
+                          box(first, y - 28, last - first, 56, "layer F")])
+
+    def forward(y):
+        return "\n".join([
+            layer_at(y, "forward: the values"), text(96, y + 6, "x"),
+            arrow((112, y), (first, y)), arrow((last, y), (end - 11, y)),
+            shortcut((start, y), (start, y - 58), (end, y - 58),
+                     (end, y - 11)), plus(end, y),
+            text(340, y - 66, "shortcut: x, unchanged", 16,
+                 COLORS["shortcut"]),
+            text(474, y + 26, "F(x)", 16),
+            arrow((end + 11, y), (576, y)),
+            text(584, y + 6, "x + F(x)", anchor="start")])
+
+    def backward(y):
+        return "\n".join([
+            layer_at(y, "backward: the gradient"),
+            text(584, y + 6, "g, from the loss", 16, anchor="start"),
+            arrow((576, y), (last, y)), arrow((first, y), (start + 11, y)),
+            shortcut((end, y), (end, y - 58), (start, y - 58),
+                     (start, y - 11)), plus(start, y),
+            text(340, y - 66, "past F: times 1", 16, COLORS["shortcut"]),
+            text(340, y + 52, "through F: times the slope F′(x)", 16),
+            arrow((start - 11, y), (112, y)),
+            text(104, y - 4, "g times", 16, anchor="end"),
+            text(104, y + 16, "1 + F′(x)", 16, anchor="end")])
+
+    return card(
+        740, 372, "A shortcut past one layer",
+        "Forward, the input x goes through layer F and, by a dashed "
+        "shortcut, past it; a plus adds both to x + F(x). Backward, the "
+        "gradient g returns through F, times the slope of F, and past F, "
+        "times 1; together it is g times 1 + the slope.",
+        forward(118), backward(298))
+
+
 def shortcut_network():
     """The five-layer network without and with shortcuts."""
     def half(x, name, flag):
@@ -755,7 +798,8 @@ DRAWINGS = {
     **{f"map-{n:02}": partial(model_map, n) for n in LIT},
     "stages": stages, "component-order": component_order,
     "data-path": data_path, "norm-axes": norm_axes,
-    "feed-forward": feed_forward, "shortcut-network": shortcut_network,
+    "feed-forward": feed_forward, "shortcut-idea": shortcut_idea,
+    "shortcut-network": shortcut_network,
     "transformer-block": transformer_block, "pre-post-norm": pre_post_norm,
     "gpt-model": gpt_model, "weight-tying": weight_tying,
     "one-iteration": one_iteration, "six-iterations": six_iterations,

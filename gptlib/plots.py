@@ -15,6 +15,7 @@ from numbers import Integral
 
 import matplotlib.style
 import numpy as np
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
@@ -48,6 +49,7 @@ LINES = [  # one look for each series of a plot, then from the start again
 MEMORY = (("#F0E442", ""), ("#FFFFFF", "//"), (GREY, ".."))
 
 SPACE = "(␣ is a space)"
+PNG = {"compress_level": 1}  # a third of the time, a tenth more bytes
 SIZE = 13  # points; no text in a picture is smaller than 12
 STYLE = {
     "font.size": SIZE,
@@ -82,10 +84,14 @@ class Picture(Figure):
         self.get_layout_engine().set(w_pad=0.08, h_pad=0.08)
         self.description = description
 
+    def png(self):
+        """The picture as the bytes of a PNG file."""
+        file = io.BytesIO()  # savefig would draw everything twice
+        FigureCanvasAgg(self).print_png(file, pil_kwargs=PNG)
+        return file.getvalue()
+
     def _repr_mimebundle_(self, **kwargs):
-        file = io.BytesIO()
-        self.savefig(file, format="png", dpi=100, facecolor="white")
-        image = base64.b64encode(file.getvalue()).decode("ascii")
+        image = base64.b64encode(self.png()).decode("ascii")
         data = {"image/png": image, "text/plain": self.description}
         return data, {"image/png": {"alt": self.description}}
 
@@ -203,7 +209,7 @@ def activation_curves(x, curves, derivatives=None):
             slope = _array(derivatives[name])
             axes.plot(x, slope, color="black", ls="--", label="derivative")
         _label(axes, "input x", "", name)
-    panels[0].set_ylabel("output")
+    panels[0].set_ylabel("output" + ", slope" * bool(derivatives))
     if derivatives:
         _legend(picture, panels[0], ncols=2)
     return picture
@@ -214,7 +220,8 @@ def gradient_bars(without, with_shortcut):
     """Mean absolute gradient of each layer, without and with shortcuts.
 
     Both are layer name → value, as `gradient_means` gives them; the y axis
-    is logarithmic. Beyond ten layers only some are named and numbered.
+    is logarithmic. Beyond ten layers only some are named and numbered,
+    though a zero, which has no bar there, always is.
     """
     plain = _array(without.values())
     short = _array(with_shortcut[name] for name in without)
@@ -226,20 +233,20 @@ def gradient_bars(without, with_shortcut):
     picture = Picture(9, 4.8, description)
     axes = picture.subplots()
     values = np.concatenate([plain, short])
-    bottom = min(values[values > 0], default=0.1) / 3
+    values = values[np.isfinite(values) & (values > 0)]
+    bottom = min(values, default=0.1) / 3
     labels = "without shortcuts", "with shortcuts"
-    _pairs(axes, plain, short, "shortcut", labels)
+    width = 0.34 if len(plain) <= 10 else 0.25  # room for the numbers
+    _pairs(axes, plain, short, "shortcut", labels, width)
     step, upright = math.ceil(len(plain) / 10), len(plain) > 5
     shown = range(0, len(plain), step)
     look = {"rotation": 90 * upright, "va": "bottom", "fontsize": 12}
-    for n in shown:
-        left = 0 if upright else -2
-        for value, dx, side in (
-            (plain[n], left, "right"),
-            (short[n], 2, "left"),
-        ):
-            place = n, max(value, bottom)
-            _note(axes, _number(value), place, (dx, 3), ha=side, **look)
+    sides = (plain, 0 if upright else -2, "right"), (short, 2, "left")
+    for bars, dx, side in sides:
+        for n in range(len(bars)):
+            if n in shown or bars[n] == 0:
+                place = n, max(bars[n], bottom)
+                _note(axes, _number(bars[n]), place, (dx, 3), ha=side, **look)
     top = max(*values, bottom)
     axes.set_yscale("log")
     axes.set_ylim(bottom, top * (top / bottom) ** (0.35 if upright else 0.1))
@@ -291,22 +298,26 @@ def attention_map(weights, tokens):
 def spread_through_depth(
     series, xlabel="after block", ylabel="variance", log=False
 ):
-    """Lines of name → [value at depth 1, at depth 2, …].
+    """Lines of name → [value at depth 1, at depth 2, …], equally long.
 
     `ylabel` names the value and its unit; `log` makes its axis logarithmic.
     """
     series = {name: _array(values) for name, values in series.items()}
+    depth = max(len(values) for values in series.values())
     ends = "; ".join(
-        f"{name} {_number(y[0])} at 1 and {_number(y[-1])} at {len(y)}"
+        f"{name} {_number(y[0])} and {_number(y[-1])}"
         for name, y in series.items()
     )
-    picture = Picture(7.5, 4.4, f"{ylabel.capitalize()} {xlabel}: {ends}.")
+    description = (
+        f"{_sentence(ylabel)}, {xlabel} 1 and {xlabel} {depth}: {ends}."
+    )
+    picture = Picture(7.5, 4.4, description)
     axes = picture.subplots()
-    depth = max(len(values) for values in series.values())
     _lines(axes, range(1, depth + 1), series)
     if log:
         axes.set_yscale("log")
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    every = 1 if depth <= 12 else 5 * math.ceil(depth / 50)
+    axes.set_xticks(sorted({1, *range(every, depth + 1, every)}))
     _label(axes, xlabel, ylabel + ", log scale" * log)
     return picture
 
@@ -322,8 +333,9 @@ def part_sizes(parts, sizes, unit):
     labels = [label for label, _ in parts]
     largest = max(range(len(sizes)), key=lambda n: sizes[n])
     description = (
-        f"{len(parts)} parts in the order of the data path; none is larger "
-        f"than {labels[largest]} with {_number(sizes[largest])} {unit}."
+        f"{_sentence(unit)}, {len(parts)} parts in the order of the data "
+        f"path: the largest is {_number(sizes[largest])}, "
+        f"{labels[largest]}."
     )
     picture = Picture(8, 1.3 + 0.36 * len(parts), description)
     axes = picture.subplots()
@@ -339,8 +351,11 @@ def part_sizes(parts, sizes, unit):
     axes.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5, 10]))
     axes.xaxis.set_major_formatter(lambda size, _: f"{size:,.10g}")
     _label(axes, unit, "")
-    used = dict.fromkeys(component for _, component in parts if component)
-    keys = [_patch(c, COLORS[c], HATCHES[c]) for c in used]
+    used = dict.fromkeys(component for _, component in parts)
+    keys = [
+        _patch(c or "block", COLORS.get(c, GREY), HATCHES.get(c, ""))
+        for c in used
+    ]
     picture.legend(handles=keys, loc="outside lower center", ncols=4)
     return picture
 
@@ -516,6 +531,11 @@ def _layer(name):
     return str(int(match[1]) + 1) if match else name
 
 
+def _sentence(words):
+    """The words with their first letter large, the others as they are."""
+    return words[:1].upper() + words[1:]
+
+
 def _visible(token):
     """A token's text with each space as an open box, escapes spelt out."""
     text = "".join(
@@ -537,9 +557,9 @@ def _legend(picture, axes, ncols):
     picture.legend(handles, labels, loc="outside lower center", ncols=ncols)
 
 
-def _pairs(axes, first, second, component, labels):
+def _pairs(axes, first, second, component, labels, width=0.34):
     """Two bars a position: a grey one, then one in the component's look."""
-    places, width = np.arange(len(first)), 0.34
+    places = np.arange(len(first))
     axes.bar(
         places - width / 2,
         first,

@@ -24,6 +24,7 @@ EXPECTED = {
     "data-path",
     "norm-axes",
     "feed-forward",
+    "shortcut-idea",
     "shortcut-network",
     "transformer-block",
     "pre-post-norm",

@@ -86,7 +86,7 @@ DRAW = {
 LABELS = {
     "before_and_after": ({"feature"}, {"value"}),
     "histograms": ({"value"}, {"number of values"}),
-    "activation_curves": ({"input x"}, {"output"}),
+    "activation_curves": ({"input x"}, {"output, slope"}),
     "gradient_bars": (
         {"layer (1 reads the input)"},
         {"mean |gradient|, log scale"},
@@ -315,6 +315,7 @@ def test_activation_curves():
     plain = plots.activation_curves([0, 1], {"ReLU": [0, 1]})
     assert len(plain.axes) == 1 and not plain.legends
     assert "dashed" not in plain.description
+    assert plain.axes[0].get_ylabel() == "output"
 
 
 def test_gradient_bars():
@@ -326,10 +327,10 @@ def test_gradient_bars():
     assert shortcut == component("shortcut")
     assert plain[0] != shortcut[0] and plain[1] != shortcut[1]
     printed = [text.get_text() for text in axes.texts]
-    assert printed[::2] == (
+    assert printed[:5] == (
         ["0.0002017", "0.0001201", "0.0007152", "0.001399", "0.005050"]
     )
-    assert printed[1::2] == ["0.2217", "0.2069", "0.3290", "0.2666", "1.326"]
+    assert printed[5:] == ["0.2217", "0.2069", "0.3290", "0.2666", "1.326"]
     assert names(axes.xaxis) == ["1", "2", "3", "4", "5"]
     for number in ("0.0002017", "0.2217", "0.005050", "1.326"):
         assert number in drawn.description
@@ -347,12 +348,24 @@ def test_gradient_labels_do_not_overlap(layers):
         assert axes.bbox.y0 <= box.y0 and box.y1 <= axes.bbox.y1
 
 
-def test_gradients_of_zero_are_named_on_the_log_axis():
-    drawn = plots.gradient_bars(by_layer([0.0, 1e-3]), by_layer([1.0, 1.0]))
+def test_gradient_labels_stay_clear_of_the_next_bars():
+    drawn = deep(30)
     (axes,) = drawn.axes
-    zero = axes.texts[0]
-    assert zero.get_text() == "0"
-    assert zero.xy[1] == axes.get_ylim()[0] > 0
+    drawn.draw_without_rendering()
+    bars = [bar.get_window_extent() for bar in axes.patches]
+    for box in (text.get_window_extent() for text in axes.texts):
+        taller = [bar for bar in bars if bar.y1 > box.y0 + 6]
+        gaps = [max(bar.x0 - box.x1, box.x0 - bar.x1) for bar in taller]
+        assert all(gap > -0.5 for gap in gaps)  # its own bar may touch
+        assert all(gap > 2 for gap in sorted(gaps)[1:])
+
+
+def test_a_gradient_of_zero_is_named_on_the_log_axis_in_any_layer():
+    means = [0.25] * 30
+    means[1] = 0.0  # a layer between those that are numbered
+    (axes,) = plots.gradient_bars(by_layer([0.5] * 30), by_layer(means)).axes
+    (zero,) = (text for text in axes.texts if text.get_text() == "0")
+    assert zero.xy == (1, axes.get_ylim()[0])
 
 
 def test_attention_map():
@@ -393,11 +406,28 @@ def test_spread_through_depth():
     assert pre.get_linestyle() != post.get_linestyle()
     assert pre.get_marker() != post.get_marker()
     assert axes.get_yscale() == "log"
-    assert "pre-norm 1.500 at 1 and 4.000 at 3" in drawn.description
-    plain = plots.spread_through_depth({"a": [1, 2]}, "layer", "norm (L2)")
+    assert drawn.description == (
+        "Variance, after block 1 and after block 3: "
+        "pre-norm 1.500 and 4.000; post-norm 1.000 and 1.250."
+    )
+    plain = plots.spread_through_depth({"a": [1, 2]}, "layer", "L2 norm")
     assert plain.axes[0].get_yscale() == "linear"
     assert plain.axes[0].get_xlabel() == "layer"
-    assert plain.axes[0].get_ylabel() == "norm (L2)"
+    assert plain.axes[0].get_ylabel() == "L2 norm"
+    assert plain.description.startswith("L2 norm, layer 1 and layer 2: a")
+
+
+@pytest.mark.parametrize(
+    "depth, ticks",
+    [
+        (3, [1, 2, 3]),
+        (30, [1, 5, 10, 15, 20, 25, 30]),
+        (60, [1, 10, 20, 30, 40, 50, 60]),
+    ],
+)
+def test_depth_is_counted_from_1(depth, ticks):
+    drawn = plots.spread_through_depth({"a": range(1, depth + 1)})
+    assert drawn.axes[0].get_xticks().tolist() == ticks
 
 
 def test_part_sizes():
@@ -410,7 +440,12 @@ def test_part_sizes():
     assert names(axes.yaxis) == ["tokens", "block 1", "head"]
     assert axes.yaxis.get_inverted()  # the first part is on top
     assert axes.texts[1].get_text() == "7,085,568"
-    assert "tokens with 38,597,376 parameters" in drawn.description
+    keys = [text.get_text() for text in drawn.legends[0].get_texts()]
+    assert keys == ["embedding", "block", "head"]
+    assert drawn.description == (
+        "Parameters, 3 parts in the order of the data path: "
+        "the largest is 38,597,376, tokens."
+    )
 
 
 def test_parameter_bars():
