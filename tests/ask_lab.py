@@ -8,7 +8,7 @@ import urllib.request
 from pathlib import Path
 
 
-def wait_for_server(runtime_dir, pid, seconds=900):
+def wait_for_server(runtime_dir, pid, seconds=120):
     """Address and token of the server `pid`, once it answers."""
     info = runtime_dir / f"jpserver-{pid}.json"
     end = time.monotonic() + seconds
