@@ -18,7 +18,9 @@ import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties
 from matplotlib.patches import Patch
+from matplotlib.textpath import text_to_path
 from matplotlib.ticker import MaxNLocator
 
 COLORS = {
@@ -72,17 +74,34 @@ class Picture(Figure):
     Args:
         width, height: inches, at 100 dots an inch.
         description: what is to be seen, in a sentence with the key numbers.
+        margins: inches left, right, below and above the axes. Without them
+            they are measured from the texts, which takes as long as drawing:
+            an explorer draws anew at each key press, so it gives them.
     """
 
-    def __init__(self, width, height, description):
+    def __init__(self, width, height, description, margins=None):
         super().__init__(
             figsize=(width, height),
             dpi=100,
             facecolor="white",
-            layout="constrained",
+            layout=None if margins else "constrained",
         )
-        self.get_layout_engine().set(w_pad=0.08, h_pad=0.08)
+        if margins:
+            self.set_margins(*margins)
+        else:
+            self.get_layout_engine().set(w_pad=0.08, h_pad=0.08)
         self.description = description
+
+    def set_margins(self, left, right, bottom, top):
+        """Fix the margins, in inches, in place of measuring them."""
+        width, height = self.get_size_inches()
+        self.set_layout_engine(None)
+        self.subplots_adjust(
+            left=left / width,
+            right=1 - right / width,
+            bottom=bottom / height,
+            top=1 - top / height,
+        )
 
     def png(self):
         """The picture as the bytes of a PNG file."""
@@ -266,21 +285,27 @@ def attention_map(weights, tokens):
     masked: grey, hatched and outside the colour scale. A weight there that
     is not zero keeps its colour, so a forgotten mask is seen.
     """
+    picture = Picture(7.5, 6.4, "")
+    image = _draw_map(picture, weights, tokens)
+    bar = picture.colorbar(image, label="attention weight", shrink=0.8)
+    bar.ax.tick_params(labelsize=12)
+    return picture
+
+
+def _draw_map(picture, weights, tokens):
+    """`attention_map` without the scale of colours."""
     weights, names = _array(weights), [_visible(token) for token in tokens]
     n = len(names)
     last = weights[-1].argmax()
-    description = (
+    picture.description = (
         f"Attention weights of {n} tokens; the last, '{names[-1]}', looks "
         f"most at '{names[last]}' with weight {_number(weights[-1, last])}."
     )
-    picture = Picture(7.5, 6.4, description)
     axes = picture.subplots()
     later = np.triu(np.ones((n, n), bool), k=1)
     shown = np.ma.array(weights, mask=later & (weights == 0))
     axes.patch.set(facecolor=GREY, hatch="//", edgecolor="#777777")
     image = axes.imshow(shown, cmap="cividis", vmin=0, vmax=1)
-    bar = picture.colorbar(image, label="attention weight", shrink=0.8)
-    bar.ax.tick_params(labelsize=12)
     for row, column in np.argwhere(~shown.mask) if n <= 8 else ():
         weight = weights[row, column]
         color = ink(image.to_rgba(weight))
@@ -291,7 +316,7 @@ def attention_map(weights, tokens):
     title = "hatched: masked, a later token" * bool(shown.mask.any())
     columns, rows = f"token looked at {SPACE}", f"token that looks {SPACE}"
     _label(axes, columns, rows, title)
-    return picture
+    return image
 
 
 @_styled
@@ -494,6 +519,185 @@ def candidates(tokens, probabilities, chosen=0):
     return picture
 
 
+@_styled
+def shape_bars(stops, summary):
+    """How many values stand at each stop of the data path, log scale.
+
+    `stops` are (label, component or None, shape); `summary` begins the
+    description. The axis never moves, so settings can be compared.
+    """
+    sizes = [math.prod(shape) for _, _, shape in stops]
+    largest, smallest = (
+        pick(range(len(sizes)), key=sizes.__getitem__) for pick in (max, min)
+    )
+    description = (
+        f"{summary} Most values: {sizes[largest]:,}, {stops[largest][0]}; "
+        f"fewest: {sizes[smallest]:,}, {stops[smallest][0]}."
+    )
+    height = 0.95 + 0.32 * len(stops)
+    picture = Picture(7, height, description, (2.55, 0.1, 0.65, 0.1))
+    axes = picture.subplots()
+    bars = axes.barh(
+        range(len(stops)),
+        sizes,
+        ec="black",
+        color=[COLORS.get(component, GREY) for _, component, _ in stops],
+        hatch=[HATCHES.get(component, "") for _, component, _ in stops],
+    )
+    shapes = [str(tuple(shape)) for _, _, shape in stops]
+    axes.bar_label(bars, shapes, padding=4, fontsize=12)
+    axes.set_xscale("log")
+    axes.minorticks_off()
+    words = "1", "thousand", "million", "billion"
+    axes.set_xticks([1, 1e3, 1e6, 1e9], words)
+    _names_down(axes, [label for label, _, _ in stops], 1e16, start=1)
+    _label(axes, "number of values, log scale", "")
+    return picture
+
+
+@_styled
+def norm_histograms(before, after, limits, summary):
+    """Values before layer norm over values after it, on axes that stay.
+
+    `limits` are the two largest sizes that have room on the x axes;
+    `summary` begins the description.
+    """
+    rows = {"before": _array(before).ravel(), "after": _array(after).ravel()}
+    words = {
+        name: f"mean {_number(values.mean(), residue=1e-5)}, "
+        f"standard deviation {_number(values.std())}"
+        for name, values in rows.items()
+    }
+    ends = "; ".join(f"{name}: {words[name]}" for name in rows)
+    description = f"{summary} {_sentence(ends)}."
+    picture = Picture(6.6, 4.4, description, (0.8, 0.3, 0.6, 0.4))
+    picture.subplots_adjust(hspace=0.75)
+    panels = picture.subplots(2, 1)
+    fills = (GREY, BEFORE), (COLORS["norm"], HATCHES["norm"])
+    for axes, name, fill, end in zip(panels, rows, fills, limits, strict=True):
+        color, hatch = fill
+        values = rows[name][np.isfinite(rows[name])]
+        counts, edges = np.histogram(values, np.linspace(-end, end, 61))
+        axes.stairs(
+            100 * counts / rows[name].size,
+            edges,
+            fill=True,
+            color=color,
+            hatch=hatch,
+            ec="black",
+        )
+        axes.axvline(0, color="black", lw=0.8)
+        axes.set_xlim(-end, end)
+        axes.set_ylim(bottom=0)
+        axes.yaxis.set_major_locator(MaxNLocator(3))
+        axes.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
+        if not values.size:
+            axes.set_ylim(0, 1)
+            nan = "every value is nan: 0 divided by 0"
+            _centre(axes, 0, 0.5, nan, bbox=_card("white"))
+            picture.description += f" Here {nan}."
+        _label(axes, "", "% of values", f"{name}: {words[name]}")
+    panels[1].set_xlabel("value")
+    return picture
+
+
+@_styled
+def activation_curve(name, x, y, slope=None):
+    """One activation function, and its derivative dashed if given."""
+    x, y = _array(x), _array(y)
+    lowest = y.argmin()
+    description = (
+        f"{name} for x from {x[0]:g} to {x[-1]:g}: lowest value "
+        f"{_number(y[lowest])} at x = {x[lowest]:.2f}, "
+        f"{_number(y[-1])} at the right end."
+    )
+    if slope is not None:
+        slope = _array(slope)
+        description += (
+            f" The derivative, dashed, lies between {_number(slope.min())} "
+            f"and {_number(slope.max())}."
+        )
+    picture = Picture(6, 4, description, (0.8, 0.2, 0.65, 0.4))
+    axes = picture.subplots()
+    axes.axhline(0, color="black", lw=0.8)
+    axes.axvline(0, color="black", lw=0.8)
+    color = COLORS["feed_forward"]
+    axes.plot(x, y, color=color, lw=4, label="value")
+    if slope is not None:
+        axes.plot(x, slope, color="black", ls="--", label="derivative")
+    axes.set_xlim(x[0], x[-1])
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
+    _label(axes, "input x", "output" + ", slope" * (slope is not None), name)
+    axes.legend(loc="upper left")
+    return picture
+
+
+@_styled
+def gradient_levels(means, other, shortcut, summary):
+    """Mean absolute gradient of each layer of one network, log scale.
+
+    `means` and `other` are lists, the first layer first; `other` is the
+    network with the opposite setting of `shortcut` and is marked by lines, so
+    that both share an axis. A gradient of 0 or beyond all numbers has no
+    height on it and is named instead.
+    """
+    means, other = _array(means), _array(other)
+    names = ["with shortcuts", "without shortcuts"]
+    name, marked = names if shortcut else names[::-1]
+    description = (
+        f"{summary}, {name}: mean |gradient| {_number(means[0])} in the "
+        f"first layer, {_number(means[-1])} in the last. {_sentence(marked)}:"
+        f" {_number(other[0])} and {_number(other[-1])}."
+    )
+    values = np.concatenate([means, other])
+    values = values[np.isfinite(values) & (values > 0)]
+    bottom, top = (pick(values, default=1) for pick in (min, max))
+    upright = len(means) > 6  # then the numbers take more room
+    room = (top / bottom * 100) ** (0.45 if upright else 0.15)
+    bottom, top = bottom / 10, top * max(3, room)
+    picture = Picture(7, 4.2, description, (0.95, 0.1, 0.65, 0.4))
+    axes = picture.subplots()
+    look = COLORS["shortcut"] if shortcut else GREY, "" if shortcut else BEFORE
+    places = np.arange(1, len(means) + 1)
+    heights = np.clip(np.nan_to_num(means, nan=bottom), bottom, top)
+    axes.bar(
+        places,
+        heights,
+        0.6,
+        color=look[0],
+        hatch=look[1],
+        ec="black",
+        label=name,
+    )
+    marks = np.where(np.isfinite(other) & (other > 0), other, np.nan)
+    axes.hlines(marks, places - 0.4, places + 0.4, "black", lw=3, label=marked)
+    step = math.ceil(len(means) / 10)
+    for n, mean in enumerate(means):
+        if n % step == 0 or mean == 0 or not np.isfinite(mean):
+            place = n + 1, min(heights[n], top / 2)
+            _note(
+                axes,
+                _number(mean),
+                place,
+                (0, 6),
+                ha="center",
+                va="bottom",
+                rotation=90 * upright,
+                fontsize=12,
+                bbox=_card("white"),
+            )
+    axes.set_yscale("log")
+    axes.minorticks_off()
+    axes.set_yticks(*_powers_of_ten(bottom, top))
+    axes.set_ylim(bottom, top)
+    axes.set_xlim(0.4, len(means) + 0.6)
+    axes.set_xticks(places[::step])
+    _label(axes, "layer (1 reads the input)", "mean |gradient|, log scale")
+    picture.legend(loc="upper center", ncols=2, frameon=False)
+    return picture
+
+
 def _array(values):
     """Float array of a tensor, an array, or an iterable of numbers."""
     if hasattr(values, "detach"):
@@ -529,6 +733,15 @@ def _layer(name):
     """'layers.0.0.weight' → '1'; other names stay as they are."""
     match = re.match(r"layers\.(\d+)\.", name)
     return str(int(match[1]) + 1) if match else name
+
+
+def _powers_of_ten(bottom, top):
+    """About six ticks and their labels, as plain text, which draws fast."""
+    first, last = math.ceil(math.log10(bottom)), math.floor(math.log10(top))
+    powers = range(first, last + 1, math.ceil((last - first + 1) / 6))
+    raised = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+    labels = ["10" + str(power).translate(raised) for power in powers]
+    return [10.0**power for power in powers], labels
 
 
 def _sentence(words):
@@ -587,11 +800,11 @@ def _lines(axes, x, series):
     axes.legend()
 
 
-def _names_down(axes, names, room):
-    """Name horizontal bars from the top down; `room` ends the x axis."""
+def _names_down(axes, names, room, start=0):
+    """Name horizontal bars from the top down; the x axis ends at `room`."""
     axes.set_yticks(range(len(names)), names, parse_math=False)
     axes.invert_yaxis()
-    axes.set_xlim(0, room)
+    axes.set_xlim(start, room)
 
 
 def _patch(name, color, hatch):
@@ -611,3 +824,146 @@ def _centre(axes, x, y, text, **look):
 def _note(axes, text, place, shift, **look):
     """Text `shift` points (right, up) away from a place in the plot."""
     axes.annotate(text, place, shift, textcoords="offset points", **look)
+
+
+@_styled
+def head_map(weights, tokens, layer, head):
+    """`attention_map` of one head among others, numbered from 1."""
+    names = [_short(token) for token in tokens]
+    longest = max(map(_inches, names))
+    crowded = len(names) * longest > 3.6
+    side = 0.6 + longest
+    foot = side if crowded else 0.75
+    picture = Picture(side + 5.1, foot + 4.4, "", (side, 1.1, foot, 0.4))
+    image = _draw_map(picture, weights, names)
+    (axes,) = picture.axes
+    if not axes.texts:  # no numbers, so a scale
+        box = axes.get_position()
+        place = box.x1 + 0.02, box.y0 + 0.1 * box.height
+        scale = picture.add_axes([*place, 0.03, 0.8 * box.height])
+        picture.colorbar(image, scale, label="attention weight")
+        scale.tick_params(labelsize=12)
+    image.set_interpolation("nearest")
+    axes.tick_params("x", labelrotation=90 * crowded)
+    axes.set_title(f"layer {layer}, head {head} (hatched: a later token)")
+    picture.description = (
+        f"Layer {layer}, head {head}. {picture.description} "
+        "Each row sums to 1; a later token always has weight 0."
+    )
+    return picture
+
+
+@_styled
+def model_step(parts, shapes, sizes, step):
+    """`part_sizes` as far as part number `step`, from 1, which is marked.
+
+    `shapes` are of each part's output, `sizes` its standard deviations.
+    """
+    unit = "standard deviation of the output"
+    picture = part_sizes(parts, sizes, unit)
+    (axes,) = picture.axes
+    now, (name, _) = step - 1, parts[step - 1]
+    shape = ", ".join(map(str, shapes[now]))
+    for n, (bar, number) in enumerate(
+        zip(axes.patches, axes.texts, strict=True)
+    ):
+        bar.set_visible(n <= now)
+        number.set_visible(n <= now)
+    axes.patches[now].set_linewidth(3)
+    axes.texts[now].set(
+        text=f"{_number(sizes[now])}  ← ({shape})", weight="bold"
+    )
+    axes.get_yticklabels()[now].set_weight("bold")
+    axes.set_xlim(0, 1.75 * max(sizes))
+    picture.legends[0].remove()  # the names say which part is which
+    picture.set_size_inches(7, 0.9 + 0.3 * len(parts))
+    picture.set_margins(2.5, 0.15, 0.75, 0.1)
+    change = "" if now == 0 else f", before it {_number(sizes[now - 1])}"
+    picture.description = (
+        f"Part {step} of {len(parts)}, {name}: its output has shape "
+        f"({shape}) and standard deviation {_number(sizes[now])}{change}."
+    )
+    return picture
+
+
+@_styled
+def memory_fit(count, bytes_by_kind, capacities):
+    """How much of each capacity (name → bytes) a model's memory takes.
+
+    `count` is its number of parameters, `bytes_by_kind` as for one set-up of
+    `memory_bars`.
+    """
+    total = sum(bytes_by_kind.values())
+    fits = [name for name, size in capacities.items() if total <= size]
+    weights = bytes_by_kind["weights"] / 1024**2
+    description = (
+        f"{count:,} parameters. Weights: {weights:,.2f} MB (of 1024 × 1024 "
+        f"bytes). In all {total:,} bytes or {_number(total / 1e9)} GB (of "
+        f"1,000,000,000 bytes) for {', '.join(bytes_by_kind)}. Fits in "
+        f"{', '.join(fits) or 'none of ' + ', '.join(capacities)}; "
+        "activations come on top."
+    )
+    picture = Picture(7.2, 3.6, description, (0.75, 1.85, 1.05, 0.4))
+    axes = picture.subplots()
+    for y, size in enumerate(capacities.values()):
+        left = 0
+        for part, (color, hatch) in zip(
+            bytes_by_kind.values(), MEMORY, strict=False
+        ):
+            share = 100 * part / size
+            look = {"color": color, "hatch": hatch, "ec": "black"}
+            axes.barh(y, min(share, 120), left=min(left, 120), **look)
+            left += share
+        words = f"{left:,.{int(left < 1000)}f} %"
+        words = words if left >= 0.05 else "below 0.1 %"
+        words += ": fits" if total <= size else ": too large"
+        look = {"xycoords": ("axes fraction", "data"), "va": "center"}
+        _note(axes, words, (1, y), (6, 0), fontsize=12, **look)
+    line = axes.axvline(100, color="black", ls="--", label="full")
+    _names_down(axes, capacities, room=115)
+    axes.set_xticks([0, 25, 50, 75, 100])
+    title = f"{count:,} parameters, {_number(total / 1e9)} GB"
+    _label(axes, "share of the memory (%)", "", title)
+    keys = [
+        _patch(kind, *fill)
+        for kind, fill in zip(bytes_by_kind, MEMORY, strict=False)
+    ]
+    picture.legend(handles=[*keys, line], loc="outside lower center", ncols=4)
+    return picture
+
+
+@_styled
+def generation_round(number, text, tokens, probabilities):
+    """`candidates` in one round of the loop; the first is chosen.
+
+    `text` is what the model has read.
+    """
+    names = [_short(token) for token in tokens]
+    picture = candidates(names, probabilities)
+    (axes,) = picture.axes
+    side = max(2.1, 0.7 + _inches(max(names, key=len)))
+    picture.set_size_inches(side + 4.9, max(3.4, 1.2 + 0.32 * len(tokens)))
+    picture.set_margins(side, 0.25, 0.7, 0.4)
+    read = _visible(text)
+    read = "…" * (len(read) > 32) + read[-32:]
+    look = {"loc": "left", "x": -side / 4.65 + 0.02, "parse_math": False}
+    axes.set_title(f"round {number}, after: {read}", **look)
+    axes.set_xlim(0, 1.7 * max(probabilities))
+    axes.xaxis.set_major_locator(MaxNLocator(3, steps=[1, 2, 5, 10]))
+    picture.description = (
+        f"Round {number}: after {text!r}. {picture.description}"
+    )
+    return picture
+
+
+def _inches(text):
+    """Width of a text of 12 points, for margins that fit."""
+    font = FontProperties(size=12)
+    text = _visible(text)
+    width = text_to_path.get_text_width_height_descent(text, font, False)[0]
+    return width / 72
+
+
+def _short(token):
+    """A token's beginning: margins have no room for the longest ones."""
+    return token if len(token) <= 14 else token[:13] + "..."

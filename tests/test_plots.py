@@ -59,6 +59,27 @@ DRAW = {
         by_layer(PLAIN), by_layer(SHORTCUT)
     ),
     "gradient_bars, 30 layers": lambda: deep(30),
+    "shape_bars": lambda: plots.shape_bars(
+        [("IDs", None, (2, 4)), ("logits", "head", (2, 4, 50257))], "Words."
+    ),
+    "shape_bars, large": lambda: plots.shape_bars(
+        [("position embedding", "embedding", (16, 2048, 100257))], "Words."
+    ),
+    "norm_histograms": lambda: plots.norm_histograms(
+        np.array(BEFORE), np.array(AFTER), (150, 4), "Words."
+    ),
+    "norm_histograms, nan": lambda: plots.norm_histograms(
+        np.array(BEFORE), np.full((2, 3), np.nan), (150, 4), "Words."
+    ),
+    "activation_curve": lambda: plots.activation_curve(
+        "GELU", [-1, 0, 1], [-0.1588, 0, 0.8412], [-0.08, 0.5, 1.08]
+    ),
+    "gradient_levels": lambda: plots.gradient_levels(
+        PLAIN, SHORTCUT, False, "Words"
+    ),
+    "gradient_levels, 30 layers": lambda: plots.gradient_levels(
+        [10.0 ** (k - 25) for k in range(30)], [0.25] * 30, True, "Words"
+    ),
     "attention_map": lambda: plots.attention_map(ATTENTION, TOKENS),
     "spread_through_depth": lambda: plots.spread_through_depth(
         {"pre-norm": [1.5, 2.5, 4], "post-norm": [1, 1, 1.25]}, log=True
@@ -80,6 +101,22 @@ DRAW = {
     "candidates": lambda: plots.candidates(
         [" a", "\n", "日"], [0.5, 0.25, 0.125], chosen=1
     ),
+    "head_map": lambda: plots.head_map(ATTENTION, TOKENS, 2, 3),
+    "head_map, long": lambda: plots.head_map(
+        np.tril(np.full((16, 16), 0.5)), [" W" * 20] * 16, 1, 1
+    ),
+    "model_step": lambda: plots.model_step(
+        [("tokens", "embedding"), ("block 1", None), ("head", "head")],
+        [(1, 4, 64), (1, 4, 64), (1, 4, 50257)],
+        [1.0, 1.25, 0.5],
+        2,
+    ),
+    "memory_fit": lambda: plots.memory_fit(
+        163_009_536, MEMORY["training"], {"1 GB": 1e9, "80 GB": 8e10}
+    ),
+    "generation_round": lambda: plots.generation_round(
+        2, "a$_$ " * 20, [" W" * 20, "\n", "日"], [0.5, 0.25, 0.125]
+    ),
 }
 
 # What stands along the x axes and the y axes; an axis of names needs no more.
@@ -88,6 +125,13 @@ LABELS = {
     "histograms": ({"value"}, {"number of values"}),
     "activation_curves": ({"input x"}, {"output, slope"}),
     "gradient_bars": (
+        {"layer (1 reads the input)"},
+        {"mean |gradient|, log scale"},
+    ),
+    "shape_bars": ({"number of values, log scale"}, set()),
+    "norm_histograms": ({"value"}, {"% of values"}),
+    "activation_curve": ({"input x"}, {"output, slope"}),
+    "gradient_levels": (
         {"layer (1 reads the input)"},
         {"mean |gradient|, log scale"},
     ),
@@ -104,6 +148,13 @@ LABELS = {
         {"time per token (milliseconds)"},
     ),
     "candidates": ({"probability"}, {"next token (␣ is a space)"}),
+    "head_map": (
+        {"token looked at (␣ is a space)"},
+        {"token that looks (␣ is a space)"},
+    ),
+    "model_step": ({"standard deviation of the output"}, set()),
+    "memory_fit": ({"share of the memory (%)"}, set()),
+    "generation_round": ({"probability"}, {"next token (␣ is a space)"}),
 }
 
 
@@ -507,3 +558,64 @@ def test_candidates():
     printed = [text.get_text() for text in axes.texts]
     assert printed == ["0.5000", "0.2500  chosen", "0.1250"]
     assert r"chosen: '\n' with probability 0.2500" in drawn.description
+
+
+def test_head_map():
+    axes, *scale = DRAW["head_map"]().axes
+    assert not scale  # the numbers are in the cells
+    assert len(axes.texts) == 6
+    assert axes.get_title() == "layer 2, head 3 (hatched: a later token)"
+    assert names(axes.yaxis) == ["Hello", ",", "␣$x$"]
+    crowded, scale = DRAW["head_map, long"]().axes
+    assert not crowded.texts and scale.get_ylabel() == "attention weight"
+
+
+def test_model_step():
+    drawn = DRAW["model_step"]()
+    (axes,) = drawn.axes
+    (bars,) = axes.containers
+    assert [bar.get_visible() for bar in bars] == [True, True, False]
+    assert [text.get_visible() for text in axes.texts] == [True, True, False]
+    assert axes.texts[1].get_text() == "1.250  ← (1, 4, 64)"
+    assert bars[1].get_linewidth() > bars[0].get_linewidth()
+    assert drawn.description == (
+        "Part 2 of 3, block 1: its output has shape (1, 4, 64) and standard "
+        "deviation 1.250, before it 1.000."
+    )
+
+
+def test_memory_fit():
+    drawn = DRAW["memory_fit"]()
+    (axes,) = drawn.axes
+    printed = [text.get_text() for text in axes.texts]
+    assert printed == ["260.8 %: too large", "3.3 %: fits"]
+    second = [bars[0].get_width() for bars in axes.containers[3:]]
+    assert second == pytest.approx([0.815, 0.815, 1.63], rel=1e-3)
+    assert {line.get_xdata()[0] for line in axes.lines} == {100}
+    assert drawn.description == (
+        "163,009,536 parameters. Weights: 621.83 MB (of 1024 × 1024 bytes). "
+        "In all 2,608,152,576 bytes or 2.608 GB (of 1,000,000,000 bytes) for "
+        "weights, gradients, AdamW states. Fits in 80 GB; activations come "
+        "on top."
+    )
+
+
+@pytest.mark.parametrize(
+    ("total", "printed"),
+    [(10**9, "100.0 %: fits"), (10**9 + 1, "100.0 %: too large")],
+)
+def test_memory_that_fits_to_the_byte(total, printed):
+    drawn = plots.memory_fit(1, {"weights": total}, {"1 GB": 10**9})
+    assert drawn.axes[0].texts[0].get_text() == printed
+    assert ("Fits in none of 1 GB" in drawn.description) == (total > 10**9)
+
+
+def test_generation_round():
+    drawn = DRAW["generation_round"]()
+    (axes,) = drawn.axes
+    (bars,) = axes.containers
+    assert look(bars[0]) == component("head")
+    assert [bar.get_width() for bar in bars] == [0.5, 0.25, 0.125]
+    assert axes.get_title(loc="left").startswith("round 2, after: …")
+    assert axes.get_title(loc="left").endswith("a$_$␣")
+    assert f"after {'a$_$ ' * 20!r}" in drawn.description
