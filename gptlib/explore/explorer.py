@@ -1,0 +1,203 @@
+"""Controls, a picture and words about it: what all explorers share."""
+
+import base64
+from html import escape
+
+import ipywidgets as widgets
+from traitlets import Unicode
+
+KEPT = " The picture is grey: it still shows the last possible setting."
+
+# ipywidgets draws a slider's label and value but doesn't tell them to a
+# screen reader, and a live region is only read aloud if it stays while its
+# content changes. No trait reaches those elements, so this does once they
+# are on the page.
+NAMES = """<style>
+.gpt-explorer .gpt-stale { opacity: 0.35; }
+.gpt-explorer .gpt-words { max-width: 80ch; }
+.gpt-explorer .gpt-words .widget-html-content { line-height: 1.4;
+  color: var(--jp-content-font-color1, inherit); }
+.gpt-explorer .gpt-words b { display: block; }
+</style>
+<img alt="" hidden src="data:," onerror="
+const all = (query) =>
+  this.closest('.gpt-explorer')?.querySelectorAll(query) ?? [];
+const row = (e) => e.closest('.widget-inline-hbox, .widget-toggle-buttons');
+const name = (e) => {
+  e.ariaLabel = row(e).querySelector('.widget-label').textContent; };
+const tell = (handle, readout) => {
+  const say = () => { handle.ariaValueText = readout.textContent; };
+  new MutationObserver(say).observe(readout, {childList: true});
+  say(); };
+const prepare = (tries) => {
+  for (const e of all('.noUi-handle:not([aria-label])')) {
+    name(e);
+    tell(e, row(e).querySelector('.widget-readout')); }
+  for (const e of all('.widget-readout')) { e.role = 'textbox'; name(e); }
+  for (const e of all('.widget-toggle-buttons')) {
+    e.role = 'group'; name(e); }
+  for (const e of all('.gpt-words .widget-html-content')) e.role = 'status';
+  if (tries) setTimeout(prepare, 100, tries - 1); };
+prepare(100);">"""
+
+
+class _Image(widgets.Image):
+    """An image with a name: the page wants `description` beside a tooltip."""
+
+    description = Unicode("").tag(sync=True)
+    tooltip = Unicode(
+        "This explorer's picture; the words below it say what it shows."
+    ).tag(sync=True)
+
+
+class Explorer(widgets.VBox):
+    """Controls over a picture over the words that describe it.
+
+    Each change of a control calls `draw` with the values of all controls, by
+    name, and shows the Picture that it returns. A ValueError's sentence is
+    shown in place of the words, and so is any other error, with its type;
+    the picture then turns grey. Without a kernel, the picture of the first
+    values shows.
+
+    Args:
+        draw: values of the controls, by name → Picture.
+        controls: name → control, or group's heading → such a dict.
+    """
+
+    def __init__(self, draw, controls):
+        self._draw = draw
+        self._controls, groups = {}, []
+        for name, control in controls.items():
+            one = control if isinstance(control, dict) else {name: control}
+            heading = name if isinstance(control, dict) else ""
+            self._controls |= one
+            groups.append(_group(heading, one.values()))
+        self._defaults, self._restoring = self._values(), False
+        for control in self._controls.values():
+            control.observe(self._update, "value")
+        self.reset = widgets.Button(description="Reset")
+        self.reset.on_click(self._restore)
+        self.picture = _Image(
+            format="png",
+            layout=widgets.Layout(align_self="flex-start", max_width="100%"),
+        )
+        self.words = widgets.HTML().add_class("gpt-words")
+        super().__init__(
+            [*groups, self.reset, self.picture, self.words, _names()]
+        )
+        self.add_class("gpt-explorer")
+        self._update()
+        self._saved = self.picture.value, self.description
+
+    def _values(self):
+        return {name: c.value for name, c in self._controls.items()}
+
+    def _update(self, change=None):
+        if self._restoring:
+            return
+        try:
+            picture = self._draw(**self._values())
+            self.picture.value = picture.png()
+        except Exception as error:  # shown here, or it would be nowhere
+            self._explain(error)
+        else:
+            self.picture.remove_class("gpt-stale")
+            self._say(picture.description)
+
+    def _explain(self, error):
+        sentence = str(error.args[0]) if error.args else str(error)
+        if isinstance(error, ValueError):
+            kind, heading = "gpt-impossible", "Not possible"
+        else:
+            kind, heading = "gpt-error", type(error).__name__
+        kept = KEPT if self.picture.value else ""
+        self.picture.add_class("gpt-stale")
+        self._say(sentence + kept, kind, heading)
+
+    def _say(self, text, kind="gpt-shown", heading=""):
+        self.description = text
+        heading = f"<b>⚠ {escape(heading)}</b>" if heading else ""
+        words = f'<div class="{kind}">{heading}{escape(text)}</div>'
+        self.words.value = words
+
+    def _restore(self, button=None):
+        """The first values again, drawn once."""
+        self._restoring = True  # else each control would draw a picture
+        for name, control in self._controls.items():
+            control.value = self._defaults[name]
+        self._restoring = False
+        self._update()
+
+    def _repr_mimebundle_(self, **kwargs):
+        data = super()._repr_mimebundle_(**kwargs)
+        image, description = self._saved
+        data["text/plain"] = description
+        if not image:
+            return data
+        data["image/png"] = base64.b64encode(image).decode("ascii")
+        return data, {"image/png": {"alt": description}}
+
+
+def slider(label, value, least, most, step=1):
+    """A slider; whole numbers if `value` and `step` are whole.
+
+    The label says the unit, where there is one.
+    """
+    whole = isinstance(value, int) and isinstance(step, int)
+    kind = widgets.IntSlider if whole else widgets.FloatSlider
+    return kind(value, min=least, max=most, step=step, **_look(label))
+
+
+def steps(label, options, value):
+    """A slider over listed values, for steps that are not equal."""
+    return widgets.SelectionSlider(
+        options=options, value=value, **_look(label)
+    )
+
+
+def number(label, value, least, most, step=1):
+    """A field to type a whole number into; arrow keys change it by `step`."""
+    return widgets.BoundedIntText(
+        value, min=least, max=most, step=step, **_look(label)
+    )
+
+
+def choice(label, options, value=None):
+    """Buttons of which one is on; `options` are texts or text → value."""
+    buttons = widgets.ToggleButtons(options=options, **_look(label, "auto"))
+    buttons.style.button_width = "auto"
+    if value is not None:
+        buttons.value = value
+    return buttons
+
+
+def switch(label, value=False):
+    """A box to tick."""
+    look = {"width": "auto", "margin": "2px 2em 2px 2px"}
+    return widgets.Checkbox(
+        value, description=label, indent=False, layout=look
+    )
+
+
+def text(label, value):
+    """A line of text, read as it is typed."""
+    return widgets.Text(value, **_look(label, "34em"))
+
+
+def _look(label, width="29em"):
+    return {
+        "description": label,
+        "style": {"description_width": "13em"},
+        "layout": {"width": width, "max_width": "100%"},
+    }
+
+
+def _group(heading, controls):
+    row = widgets.HBox(list(controls), layout={"flex_flow": "row wrap"})
+    if not heading:
+        return row
+    return widgets.VBox([widgets.HTML(f"<b>{escape(heading)}</b>"), row])
+
+
+def _names():
+    return widgets.HTML(NAMES, layout={"height": "0", "margin": "0"})
