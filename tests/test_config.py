@@ -126,6 +126,11 @@ def test_both_ends_of_the_drop_rate_are_valid(rate):
     check_config(GPT_CONFIG_124M | {"drop_rate": rate})
 
 
+def test_one_of_everything_is_valid():
+    names = ("vocab_size", "context_length", "emb_dim", "n_heads", "n_layers")
+    check_config(GPT_CONFIG_124M | dict.fromkeys(names, 1))
+
+
 def test_heads_that_do_not_divide_the_width():
     with pytest.raises(ValueError) as raised:
         check_config(GPT_CONFIG_124M | {"n_heads": 7, "n_layers": 11})

@@ -95,6 +95,15 @@ def test_nothing_of_the_callers_is_changed(tiny_model, ids, count):
         assert parameter.grad is None
 
 
+def test_the_model_runs_without_gradients(tiny_model, ids):
+    seen = []
+    tiny_model.out_head.register_forward_hook(
+        lambda *_: seen.append(torch.is_grad_enabled())
+    )
+    generate_text_simple(tiny_model, ids, 2, 16)
+    assert seen == [False, False] and torch.is_grad_enabled()
+
+
 def test_training_mode_is_kept_and_warned_about(tiny_model, ids):
     tiny_model.train()
     with pytest.warns(UserWarning, match="training mode.*run to run.*eval"):

@@ -182,6 +182,12 @@ def test_positions_are_made_on_the_inputs_device(tiny):
     assert model(ids).shape == (2, 5, 101)
 
 
+def test_another_default_device_does_not_matter(tiny_model, ids):
+    expected = tiny_model(ids)
+    with torch.device("meta"):
+        torch.testing.assert_close(tiny_model(ids), expected)
+
+
 def test_it_works_after_to_empty_and_load(tiny, ids):
     torch.manual_seed(0)
     source = GPTModel(tiny).eval()
