@@ -21,6 +21,7 @@ from nbformat.v4 import new_markdown_cell
 FORMULA = re.compile(
     r"```.*?```|`[^`]*`|\$\$(?P<block>.+?)\$\$|\$(?P<inline>.+?)\$", re.S
 )
+LAUNCH = re.compile(r"^\[!\[.*\]\(.*\)\]\(.*\)\n*", re.M)  # a badge
 PICTURE = re.compile(r"^!\[.*?\]\(.*?\)$", re.M | re.S)
 HEADING = re.compile(r"#+ ")
 AT_A_GLANCE = re.compile(r"#+ |- |1\. |\||\$\$")  # heading, list, table, …
@@ -39,6 +40,7 @@ class Prepare(Preprocessor):
             if slideshow.get("slide_type") == "skip":
                 cells.append(cell)
             elif cell.cell_type == "markdown":
+                cell.source = LAUNCH.sub("", cell.source)
                 cells += _answer_to_the_last_slide(cell)
                 cells += _for_the_back_row(cell)
             else:

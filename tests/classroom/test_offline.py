@@ -86,7 +86,8 @@ def offline(stick, tmp_path_factory):
 
 
 def test_the_package_imports(offline, stick):
-    answer = offline(".venv/bin/python -c 'import gptlib; print(gptlib)'")
+    code = "import gptlib; gptlib.GPTModel; print(gptlib)"
+    answer = offline(f".venv/bin/python -c '{code}'")
     assert str(stick / "gptlib") in answer
 
 
