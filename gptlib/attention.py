@@ -2,6 +2,7 @@
 
 import torch
 from torch import nn
+from torch.nn import functional as F
 
 from gptlib.config import check_count, check_divisible, check_drop_rate
 from gptlib.inputs import check_features
@@ -56,24 +57,39 @@ class MultiHeadAttention(nn.Module):
         weights before dropout, (batch, heads, tokens, tokens).
         """
         self._check_input(x)
-        tokens = x.shape[1]
-        queries = self._split_heads(self.W_query(x))
-        keys = self._split_heads(self.W_key(x))
-        values = self._split_heads(self.W_value(x))
+        queries = self.split_heads(self.W_query(x))
+        keys = self.split_heads(self.W_key(x))
+        values = self.split_heads(self.W_value(x))
+        context = self.out_proj(self.gather(queries, keys, values))
+        if return_weights:
+            return context, self._weights(queries, keys)
+        return context
 
+    def split_heads(self, x):
+        """(batch, tokens, d_out) → (batch, heads, tokens, head_dim)."""
+        return x.unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
+
+    def gather(self, queries, keys, values):
+        """Each query's weighted sum of values, (batch, tokens, d_out).
+
+        Several queries stand at the positions of the keys, and each sees
+        its own and earlier ones; a single query is the last position.
+        """
+        context = F.scaled_dot_product_attention(
+            queries,
+            keys,
+            values,
+            dropout_p=self.dropout.p if self.dropout.training else 0.0,
+            is_causal=queries.shape[2] > 1,
+        )  # (batch, heads, tokens, head_dim)
+        return context.transpose(1, 2).flatten(2)
+
+    def _weights(self, queries, keys):
+        """What `gather` weights by, before dropout: its kernel keeps none."""
         scores = queries @ keys.transpose(2, 3)  # (batch, heads, tok, tok)
         scores = scores / queries.shape[-1] ** 0.5
-        hidden = self.mask[:tokens, :tokens]
-        weights = scores.masked_fill(hidden, -torch.inf).softmax(dim=-1)
-
-        context = self.dropout(weights) @ values  # (batch, heads, tok, head)
-        context = context.transpose(1, 2).flatten(2)  # (batch, tokens, d_out)
-        context = self.out_proj(context)
-        return (context, weights) if return_weights else context
-
-    def _split_heads(self, x):
-        # (batch, tokens, d_out) → (batch, heads, tokens, head_dim)
-        return x.unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
+        hidden = self.mask[: scores.shape[2], : scores.shape[3]]
+        return scores.masked_fill(hidden, -torch.inf).softmax(dim=-1)
 
     def _check_input(self, x):
         check_features(x, self.W_query.in_features, "d_in")

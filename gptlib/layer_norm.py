@@ -2,6 +2,7 @@
 
 import torch
 from torch import nn
+from torch.nn import functional as F
 
 from gptlib.config import check_count
 from gptlib.inputs import check_features
@@ -10,10 +11,11 @@ from gptlib.inputs import check_features
 class LayerNorm(nn.Module):
     """Normalize the last axis, then scale and shift it.
 
-    Computes scale · (x − mean) / √(variance + eps) + shift. The variance is
-    the biased one (divided by n, not n − 1), as in GPT-2's own weights. The
-    same as `torch.nn.LayerNorm`, whose `weight` and `bias` are here called
-    `scale` and `shift`. Source: Ba et al. 2016, "Layer Normalization";
+    Computes scale · (x − mean) / √(variance + eps) + shift by torch's own
+    kernel; notebook 02 writes the formula out. The variance is the biased
+    one (divided by n, not n − 1), as in GPT-2's own weights. The same as
+    `torch.nn.LayerNorm`, whose `weight` and `bias` are here called `scale`
+    and `shift`. Source: Ba et al. 2016, "Layer Normalization";
     lecture notes, "The module" of layer normalization.
 
     Args:
@@ -33,7 +35,6 @@ class LayerNorm(nn.Module):
 
     def forward(self, x):
         check_features(x, len(self.scale), "emb_dim")
-        mean = x.mean(dim=-1, keepdim=True)
-        var = x.var(dim=-1, keepdim=True, correction=0)
-        normalized = (x - mean) / torch.sqrt(var + self.eps)
-        return self.scale * normalized + self.shift
+        return F.layer_norm(
+            x, self.scale.shape, self.scale, self.shift, self.eps
+        )

@@ -1,6 +1,6 @@
 import pytest
 import torch
-from conftest import message
+from common import message
 from torch.nn import functional as F
 
 from gptlib import MultiHeadAttention
@@ -25,6 +25,29 @@ def test_it_agrees_with_torchs_own_attention(attention, x):
     context = F.scaled_dot_product_attention(q, k, v, is_causal=True)
     expected = attention.out_proj(context.transpose(1, 2).reshape(2, 5, 6))
     torch.testing.assert_close(attention(x), expected)
+
+
+def test_the_kernel_agrees_with_the_formula(attention, x):
+    # The returned weights are computed by the formula, the context is not.
+    attention.double()
+    context, weights = attention(x.double(), return_weights=True)
+    values = attention.split_heads(attention.W_value(x.double()))
+    expected = (weights @ values).transpose(1, 2).flatten(2)
+    torch.testing.assert_close(context, attention.out_proj(expected))
+
+
+def test_dropout_scales_the_weights_that_it_keeps(attention, x):
+    # Identity matrices as values: the output is the dropped-out weights.
+    attention.dropout.train()
+    queries, keys = torch.randn(2, 2, 3, 5, 4, dtype=torch.double)
+    values = torch.eye(5, dtype=torch.double).expand(2, 3, 5, 5)
+    torch.manual_seed(0)
+    found = attention.gather(queries, keys, values)
+    found = found.unflatten(-1, (3, 5)).transpose(1, 2)
+    weights = attention._weights(queries, keys)
+    kept = found != 0
+    assert kept.any() and (weights[~kept] > 0).any()
+    torch.testing.assert_close(found[kept], 2 * weights[kept])
 
 
 def test_weights_are_causal_shares(attention, x):

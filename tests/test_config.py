@@ -1,6 +1,6 @@
 import pytest
 import torch
-from conftest import message
+from common import message
 
 import gptlib
 from gptlib import GPT2_CONFIGS, GPT_CONFIG_124M, check_config

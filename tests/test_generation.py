@@ -2,7 +2,7 @@ import warnings
 
 import pytest
 import torch
-from conftest import message
+from common import message
 from torch import nn
 
 from gptlib import (

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from conftest import message
+from common import message
 
 import gptlib
 

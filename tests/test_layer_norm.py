@@ -39,6 +39,19 @@ def test_it_agrees_with_torch(shape, spread):
     torch.testing.assert_close(ours(x), oracle(x))
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_the_kernel_agrees_with_the_formula(dtype):
+    torch.manual_seed(0)
+    x, norm = 3 + 10 * torch.randn(2, 7, 24), LayerNorm(24)
+    nn.init.normal_(norm.scale)
+    nn.init.normal_(norm.shift)
+    x, norm = x.to(dtype), norm.to(dtype)
+    mean = x.mean(-1, keepdim=True)
+    deviation = (x.var(-1, keepdim=True, correction=0) + norm.eps).sqrt()
+    expected = norm.scale * (x - mean) / deviation + norm.shift
+    torch.testing.assert_close(norm(x), expected)
+
+
 def test_gradients_agree_with_torch():
     torch.manual_seed(0)
     x = torch.randn(3, 5, dtype=torch.double, requires_grad=True)

@@ -4,7 +4,7 @@ import ast
 
 import pytest
 import torch
-from conftest import TINY
+from common import TINY
 from test_notebook_format import NAMES, code_cells, read
 
 import gptlib

@@ -6,7 +6,7 @@ import sys
 import pytest
 import tiktoken
 import torch
-from conftest import message
+from common import message
 
 from gptlib import gpt2_tokenizer, tokenizer
 
@@ -103,7 +103,7 @@ def test_it_neither_writes_nor_asks_the_network(tmp_path):
         "        raise SystemExit(f'{event} {args}')\n"
         "    if event == 'open' and set('wax+') & set(str(args[1] or '')):\n"
         "        raise SystemExit(f'{event} {args}')\n"
-        "import gptlib\n"
+        "import gptlib.tokenizer\n"
         "sys.addaudithook(watch)\n"
         "print(gptlib.gpt2_tokenizer().encode('Hello, I am'))\n"
     )

@@ -1,0 +1,19 @@
+"""What several tests share."""
+
+# Odd sizes on which mistakes show: nothing is square, several heads.
+TINY = {
+    "vocab_size": 101,
+    "context_length": 16,
+    "emb_dim": 24,
+    "n_heads": 3,
+    "n_layers": 2,
+    "drop_rate": 0.1,
+    "qkv_bias": False,
+}
+
+
+def message(raised):
+    """The sentence a learner reads, which must be one line."""
+    text = str(raised.value.args[0])
+    assert "\n" not in text
+    return text
