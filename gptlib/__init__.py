@@ -1,44 +1,40 @@
-"""The parts of a GPT, one concept a file, as the notebooks build them."""
+"""The parts of a GPT, one concept a file, as the notebooks build them.
 
-from gptlib.attention import MultiHeadAttention
-from gptlib.block import TransformerBlock
-from gptlib.config import GPT2_CONFIGS, GPT_CONFIG_124M, check_config
-from gptlib.feed_forward import GELU, FeedForward
-from gptlib.generation import generate_text_simple
-from gptlib.layer_norm import LayerNorm
-from gptlib.memory import count_parameters, model_size_mb, parameters_by_part
-from gptlib.model import GPTModel
-from gptlib.shortcut import (
-    ExampleDeepNeuralNetwork,
-    gradient_means,
-    print_gradients,
-)
-from gptlib.skeleton import (
-    DummyGPTModel,
-    DummyLayerNorm,
-    DummyTransformerBlock,
-)
-from gptlib.tokenizer import gpt2_tokenizer
+A name is fetched from its file when it is first asked for. So `gptlib.doctor`
+runs where torch can't be imported, and says why.
+"""
 
-__all__ = [
-    "GPT2_CONFIGS",
-    "GPT_CONFIG_124M",
-    "DummyGPTModel",
-    "DummyLayerNorm",
-    "DummyTransformerBlock",
-    "ExampleDeepNeuralNetwork",
-    "FeedForward",
-    "GELU",
-    "GPTModel",
-    "LayerNorm",
-    "MultiHeadAttention",
-    "TransformerBlock",
-    "check_config",
-    "count_parameters",
-    "generate_text_simple",
-    "gpt2_tokenizer",
-    "gradient_means",
-    "model_size_mb",
-    "parameters_by_part",
-    "print_gradients",
-]
+from importlib import import_module
+
+_FILES = {
+    "attention": ["MultiHeadAttention"],
+    "block": ["TransformerBlock"],
+    "cache": ["generate_text_cached"],
+    "config": ["GPT2_CONFIGS", "GPT_CONFIG_124M", "check_config"],
+    "feed_forward": ["GELU", "FeedForward"],
+    "generation": ["generate_text_simple"],
+    "layer_norm": ["LayerNorm"],
+    "layout": ["to_input_major"],
+    "memory": ["count_parameters", "model_size_mb", "parameters_by_part"],
+    "model": ["GPTModel"],
+    "shortcut": [
+        "ExampleDeepNeuralNetwork",
+        "gradient_means",
+        "print_gradients",
+    ],
+    "skeleton": ["DummyGPTModel", "DummyLayerNorm", "DummyTransformerBlock"],
+    "tokenizer": ["gpt2_tokenizer"],
+}
+_FILE_OF = {name: file for file, names in _FILES.items() for name in names}
+
+__all__ = sorted(_FILE_OF)
+
+
+def __getattr__(name):
+    if name not in _FILE_OF:
+        raise AttributeError(f"module 'gptlib' has no attribute {name!r}")
+    return getattr(import_module(f"gptlib.{_FILE_OF[name]}"), name)
+
+
+def __dir__():
+    return [*globals(), *__all__]

@@ -1,3 +1,6 @@
+import subprocess
+import sys
+
 import pytest
 import torch
 from torch import nn
@@ -87,6 +90,22 @@ def test_counting_allocates_and_draws_nothing():
     with torch.device("cpu"):  # a default device must not win
         count_parameters(XL)
     assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_counting_loads_nothing():
+    # On the meta device, a random start value makes torch load 830 modules.
+    code = (
+        "import sys\n"
+        "from gptlib import GPT2_CONFIGS, count_parameters\n"
+        "before = len(sys.modules)\n"
+        "for cfg in GPT2_CONFIGS.values():\n"
+        "    count_parameters(cfg, tied=True)\n"
+        "print(len(sys.modules) - before)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True
+    )
+    assert int(done.stdout) < 20, done.stderr
 
 
 def test_any_module_can_be_counted():
