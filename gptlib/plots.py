@@ -11,6 +11,7 @@ import io
 import itertools
 import math
 import re
+import threading
 from numbers import Integral
 
 import matplotlib.style
@@ -50,6 +51,7 @@ LINES = [  # one look for each series of a plot, then from the start again
 ]
 MEMORY = (("#F0E442", ""), ("#FFFFFF", "//"), (GREY, ".."))
 
+LOCK = threading.RLock()
 SPACE = "(␣ is a space)"
 PNG = {"compress_level": 1}  # a third of the time, a tenth more bytes
 SIZE = 13  # points; no text in a picture is smaller than 12
@@ -65,7 +67,22 @@ STYLE = {
     "hatch.linewidth": 0.7,
     "lines.linewidth": 2.5,
     "lines.markersize": 7,
+    "text.hinting": "none",  # a fifth of the time, no worse at these sizes
 }
+
+
+def _styled(draw):
+    """Let `draw` work in the series' style and leave the reader's alone.
+
+    One thread at a time: the style is a global thing.
+    """
+
+    @functools.wraps(draw)
+    def styled(*args, **kwargs):
+        with LOCK, matplotlib.style.context(["default", STYLE]):
+            return draw(*args, **kwargs)
+
+    return styled
 
 
 class Picture(Figure):
@@ -103,6 +120,7 @@ class Picture(Figure):
             top=1 - top / height,
         )
 
+    @_styled
     def png(self):
         """The picture as the bytes of a PNG file."""
         file = io.BytesIO()  # savefig would draw everything twice
@@ -125,17 +143,6 @@ def ink(fill):
     linear = np.where(rgb <= 0.04045, rgb / 12.92, steep)
     luminance = linear @ [0.2126, 0.7152, 0.0722]
     return "black" if (luminance + 0.05) ** 2 > 1.05 * 0.05 else "white"
-
-
-def _styled(draw):
-    """Let `draw` work in the series' style and leave the reader's alone."""
-
-    @functools.wraps(draw)
-    def styled(*args, **kwargs):
-        with matplotlib.style.context(["default", STYLE]):
-            return draw(*args, **kwargs)
-
-    return styled
 
 
 @_styled
@@ -589,8 +596,8 @@ def norm_histograms(before, after, limits, summary):
         axes.axvline(0, color="black", lw=0.8)
         axes.set_xlim(-end, end)
         axes.set_ylim(bottom=0)
-        axes.yaxis.set_major_locator(MaxNLocator(3))
-        axes.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
+        axes.yaxis.set_major_locator(MaxNLocator(2))
+        axes.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5, 10]))
         if not values.size:
             axes.set_ylim(0, 1)
             nan = "every value is nan: 0 divided by 0"
@@ -672,7 +679,7 @@ def gradient_levels(means, other, shortcut, summary):
     )
     marks = np.where(np.isfinite(other) & (other > 0), other, np.nan)
     axes.hlines(marks, places - 0.4, places + 0.4, "black", lw=3, label=marked)
-    step = math.ceil(len(means) / 10)
+    step = math.ceil(len(means) / 6)
     for n, mean in enumerate(means):
         if n % step == 0 or mean == 0 or not np.isfinite(mean):
             place = n + 1, min(heights[n], top / 2)

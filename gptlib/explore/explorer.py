@@ -1,10 +1,15 @@
 """Controls, a picture and words about it: what all explorers share."""
 
 import base64
+import threading
 from html import escape
 
 import ipywidgets as widgets
 from traitlets import Unicode
+
+# JupyterLab may handle two controls in two threads at once (its issue 19719):
+# the one that draws last must have read the values last.
+ONE_AT_A_TIME = threading.RLock()
 
 KEPT = " The picture is grey: it still shows the last possible setting."
 
@@ -18,6 +23,9 @@ NAMES = """<style>
 .gpt-explorer .gpt-words .widget-html-content { line-height: 1.4;
   color: var(--jp-content-font-color1, inherit); }
 .gpt-explorer .gpt-words b { display: block; }
+.gpt-explorer .widget-toggle-buttons { display: flex; }
+.gpt-explorer .widget-toggle-buttons .widget-label { text-align: right;
+  flex-shrink: 0; }
 </style>
 <img alt="" hidden src="data:," onerror="
 const all = (query) =>
@@ -93,8 +101,11 @@ class Explorer(widgets.VBox):
         return {name: c.value for name, c in self._controls.items()}
 
     def _update(self, change=None):
-        if self._restoring:
-            return
+        with ONE_AT_A_TIME:
+            if not self._restoring:
+                self._show()
+
+    def _show(self):
         try:
             picture = self._draw(**self._values())
             self.picture.value = picture.png()
@@ -122,11 +133,12 @@ class Explorer(widgets.VBox):
 
     def _restore(self, button=None):
         """The first values again, drawn once."""
-        self._restoring = True  # else each control would draw a picture
-        for name, control in self._controls.items():
-            control.value = self._defaults[name]
-        self._restoring = False
-        self._update()
+        with ONE_AT_A_TIME:
+            self._restoring = True  # else each control would draw a picture
+            for name, control in self._controls.items():
+                control.value = self._defaults[name]
+            self._restoring = False
+            self._show()
 
     def _repr_mimebundle_(self, **kwargs):
         data = super()._repr_mimebundle_(**kwargs)
@@ -139,17 +151,20 @@ class Explorer(widgets.VBox):
 
 
 def slider(label, value, least, most, step=1):
-    """A slider; whole numbers if `value` and `step` are whole.
+    """A slider over whole numbers.
 
     The label says the unit, where there is one.
     """
-    whole = isinstance(value, int) and isinstance(step, int)
-    kind = widgets.IntSlider if whole else widgets.FloatSlider
-    return kind(value, min=least, max=most, step=step, **_look(label))
+    return widgets.IntSlider(
+        value, min=least, max=most, step=step, **_look(label)
+    )
 
 
 def steps(label, options, value):
-    """A slider over listed values, for steps that are not equal."""
+    """A slider over listed values, for steps that are not equal or whole.
+
+    (A FloatSlider's value comes back from the page as 3.0000000000000004.)
+    """
     return widgets.SelectionSlider(
         options=options, value=value, **_look(label)
     )

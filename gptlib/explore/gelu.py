@@ -4,7 +4,7 @@ import torch
 from torch.nn import functional
 
 from gptlib import plots
-from gptlib.explore.explorer import Explorer, choice, slider, switch
+from gptlib.explore.explorer import Explorer, choice, steps, switch
 from gptlib.feed_forward import GELU
 
 ACTIVATIONS = {
@@ -13,6 +13,7 @@ ACTIVATIONS = {
     "ReLU": functional.relu,
     "SiLU": functional.silu,
 }
+REACHES = [n / 2 for n in range(1, 21)]
 
 
 def explore_gelu():
@@ -21,7 +22,7 @@ def explore_gelu():
         _draw,
         {
             "activation": choice("activation", list(ACTIVATIONS)),
-            "reach": slider("range of x: ±", 3.0, 0.5, 10.0, 0.5),
+            "reach": steps("range of x: ±", REACHES, 3.0),
             "derivative": switch("derivative"),
         },
     )

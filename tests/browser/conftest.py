@@ -1,0 +1,89 @@
+import os
+import statistics
+
+import nbformat
+import pytest
+
+pytest.register_assert_rewrite("lab")
+
+from lab import FLAGS, WITHOUT_CHROMIUM, Lab, Notebook, find_chromium  # noqa: E402
+from playwright.sync_api import sync_playwright  # noqa: E402
+
+SPEED = pytest.StashKey()
+
+
+@pytest.fixture(scope="module")
+def browser():
+    # A module's, not the session's: while playwright runs, so does its event
+    # loop, which the tests of other folders must not meet.
+    with sync_playwright() as playwright:
+        path = find_chromium(playwright)
+        if path is None:
+            refuse = pytest.fail if os.environ.get("CI") else pytest.skip
+            refuse(WITHOUT_CHROMIUM)
+        browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory):
+    lab = Lab(tmp_path_factory.mktemp("lab"))
+    yield lab
+    lab.stop()
+
+
+@pytest.fixture(scope="module")
+def lab(browser, server):
+    """The server, which without a browser is not even started."""
+    return server
+
+
+@pytest.fixture(scope="module")
+def scratch(browser, lab):
+    """A notebook of one cell."""
+    kernel = {"name": "python3", "display_name": "Python 3"}
+    notebook = nbformat.v4.new_notebook(
+        cells=[nbformat.v4.new_code_cell()], metadata={"kernelspec": kernel}
+    )
+    nbformat.write(notebook, lab.root / "scratch.ipynb")
+    with browser.new_context() as room:
+        notebook = Notebook(room.new_page(), lab, "scratch.ipynb")
+        yield notebook
+        notebook.end_kernel()
+
+
+@pytest.fixture
+def run(scratch):
+    """Run code in a notebook of one cell."""
+
+    def run(code):
+        scratch.hidden.clear()
+        scratch.page.evaluate("(code) => tests.write(code)", code)
+        scratch.run_all()
+        return scratch
+
+    return run
+
+
+@pytest.fixture
+def speed(request):
+    """Report milliseconds from key press to picture after all tests."""
+    lines = request.config.stash.setdefault(SPEED, [])
+
+    def report(name, times):
+        least, middle, most = min(times), statistics.median(times), max(times)
+        lines.append(
+            f"{least:5.0f} {middle:5.0f} {most:5.0f} ms  {name}, "
+            f"{len(times)} presses"
+        )
+
+    return report
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    lines = config.stash.get(SPEED, [])
+    if lines:
+        terminalreporter.section("key press → new picture: min, median, max")
+        for line in lines:
+            terminalreporter.write_line(line)

@@ -1,0 +1,106 @@
+"""Every notebook in JupyterLab, as a reader meets it.
+
+One page a notebook: it is opened, run, explored by keyboard, judged by axe,
+saved and opened again, in the order of the tests.
+"""
+
+import pytest
+from lab import NAMES, THEMES, Notebook, saved_pictures
+
+# What can be set to something impossible, told in the explorer.
+REFUSING = ("01", "05", "06", "07")
+PICTURES = ".jp-RenderedMarkdown img, .jp-OutputArea-output img"
+
+
+@pytest.fixture(scope="module", params=NAMES)
+def notebook(request, browser, lab):
+    """A notebook that has been opened, looked at (`opened`) and run."""
+    with browser.new_context(viewport={"width": 1400, "height": 1000}) as room:
+        notebook = Notebook(room.new_page(), lab, request.param)
+        notebook.opened = pictures(notebook)
+        notebook.run_all()
+        yield notebook
+        notebook.end_kernel()
+
+
+@pytest.fixture
+def explorer(notebook):
+    """Its explorer, which "Reset" must bring back to how it was."""
+    explorer = notebook.explorer()
+    first = explorer.shown()
+    yield explorer
+    assert explorer.reset() == first
+    notebook.check()
+
+
+def pictures(notebook):
+    """Addresses of all pictures, and whether they can be seen."""
+    notebook.page.wait_for_load_state("networkidle")
+    return notebook.page.evaluate(f"tests.pictures('{PICTURES}')")
+
+
+def all_show(pictures):
+    hidden = [address for address, seen in pictures if not seen]
+    return pictures and not hidden
+
+
+def test_it_shows_its_pictures_before_it_is_run(notebook):
+    assert len(notebook.opened) == saved_pictures(notebook.name)
+    assert all_show(notebook.opened), notebook.opened
+
+
+def test_it_runs(notebook):
+    prompts = notebook.page.evaluate("tests.prompts()")
+    assert prompts == [f"[{n}]:" for n in range(1, len(prompts) + 1)]
+    assert all_show(pictures(notebook))
+    notebook.check()
+
+
+def test_tab_reaches_every_control(explorer):
+    assert explorer.unreached() == []
+
+
+def test_every_control_changes_what_is_shown(notebook, explorer):
+    before, impossible = explorer.shown(), False
+    for control in explorer.controls():
+        for keys in explorer.keys(control):
+            after = explorer.press(control, *keys)
+            told = keys, control.evaluate("(control) => control.outerHTML")
+            assert after != before, told
+            impossible |= after["impossible"]
+            before = after
+    assert impossible == notebook.name.startswith(REFUSING)
+
+
+def test_no_drag_leaves_a_stale_picture(explorer):
+    """Nor is a slider that can't be brought to its ends."""
+    for slider in explorer.sliders():
+        explorer.press(slider, "End")
+        assert explorer.at(slider, "max")
+        dragged = explorer.press(slider, *["ArrowLeft"] * 12)
+        explorer.press(slider, "ArrowRight")
+        assert explorer.press(slider, "ArrowLeft") == dragged
+        explorer.press(slider, "Home")
+        assert explorer.at(slider, "min")
+
+
+def test_how_long_a_picture_takes(notebook, explorer, speed):
+    times = explorer.milliseconds(explorer.sliders()[0], presses=20)
+    speed(notebook.name, times)
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_axe_finds_nothing_serious(notebook, theme):
+    notebook.set_theme(theme)
+    found = notebook.violations()
+    assert not found, found
+
+
+def test_saved_and_opened_again_it_shows_all(notebook):
+    shown = notebook.explorer().shown()
+    notebook.command("docmanager:save")
+    notebook.end_kernel()
+    notebook.open()
+    notebook.check()
+    assert all_show(pictures(notebook))
+    assert notebook.explorer().shown() == shown
