@@ -16,7 +16,7 @@ from numbers import Integral
 
 import matplotlib.style
 import numpy as np
-from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.backends.backend_agg import FigureCanvasAgg, RendererAgg
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
@@ -124,13 +124,23 @@ class Picture(Figure):
     def png(self):
         """The picture as the bytes of a PNG file."""
         file = io.BytesIO()  # savefig would draw everything twice
-        FigureCanvasAgg(self).print_png(file, pil_kwargs=PNG)
+        _Canvas(self).print_png(file, pil_kwargs=PNG)
         return file.getvalue()
 
     def _repr_mimebundle_(self, **kwargs):
         image = base64.b64encode(self.png()).decode("ascii")
         data = {"image/png": image, "text/plain": self.description}
         return data, {"image/png": {"alt": self.description}}
+
+
+class _Canvas(FigureCanvasAgg):
+    """Draws on the last picture's sheet if that has the same size: then
+    matplotlib need not measure the same words again."""
+
+    sheet = staticmethod(functools.lru_cache(maxsize=8)(RendererAgg))
+
+    def get_renderer(self):
+        return self.sheet(*self.figure.bbox.size, self.figure.dpi)
 
 
 def ink(fill):
@@ -559,6 +569,7 @@ def shape_bars(stops, summary):
     axes.set_xticks([1, 1e3, 1e6, 1e9], words)
     _names_down(axes, [label for label, _, _ in stops], 1e16, start=1)
     _label(axes, "number of values, log scale", "")
+    _pin_labels(axes, 0, -0.105)
     return picture
 
 
@@ -604,6 +615,7 @@ def norm_histograms(before, after, limits, summary):
             _centre(axes, 0, 0.5, nan, bbox=_card("white"))
             picture.description += f" Here {nan}."
         _label(axes, "", "% of values", f"{name}: {words[name]}")
+        _pin_labels(axes, -0.07, -0.26)
     panels[1].set_xlabel("value")
     return picture
 
@@ -701,6 +713,7 @@ def gradient_levels(means, other, shortcut, summary):
     axes.set_xlim(0.4, len(means) + 0.6)
     axes.set_xticks(places[::step])
     _label(axes, "layer (1 reads the input)", "mean |gradient|, log scale")
+    _pin_labels(axes, -0.1, -0.1)
     picture.legend(loc="upper center", ncols=2, frameon=False)
     return picture
 
@@ -770,6 +783,15 @@ def _visible(token):
 def _label(axes, xlabel, ylabel, title=""):
     axes.set(xlabel=xlabel, ylabel=ylabel, title=title)
     axes.tick_params(labelsize=12)
+
+
+def _pin_labels(axes, x, y):
+    """Fix how far left and below of the axes, in their sizes, labels stand.
+
+    To put them beside the ticks takes a tenth of the time of a drawing.
+    """
+    axes.yaxis.set_label_coords(x, 0.5)
+    axes.xaxis.set_label_coords(0.5, y)
 
 
 def _legend(picture, axes, ncols):
@@ -853,6 +875,7 @@ def head_map(weights, tokens, layer, head):
     image.set_interpolation("nearest")
     axes.tick_params("x", labelrotation=90 * crowded)
     axes.set_title(f"layer {layer}, head {head} (hatched: a later token)")
+    _pin_labels(axes, (0.3 - side) / 4, (0.3 - foot) / 4)
     picture.description = (
         f"Layer {layer}, head {head}. {picture.description} "
         "Each row sums to 1; a later token always has weight 0."

@@ -23,9 +23,9 @@ NAMES = """<style>
 .gpt-explorer .gpt-words .widget-html-content { line-height: 1.4;
   color: var(--jp-content-font-color1, inherit); }
 .gpt-explorer .gpt-words b { display: block; }
-.gpt-explorer .widget-toggle-buttons { display: flex; }
-.gpt-explorer .widget-toggle-buttons .widget-label { text-align: right;
-  flex-shrink: 0; }
+.gpt-explorer .widget-toggle-buttons { display: flex; margin-right: 2em; }
+.gpt-explorer .widget-toggle-buttons .widget-label { flex-shrink: 0;
+  margin-right: 8px; text-align: right; }
 </style>
 <img alt="" hidden src="data:," onerror="
 const all = (query) =>
