@@ -40,17 +40,23 @@ def lab(browser, server):
 
 
 @pytest.fixture(scope="module")
-def scratch(browser, lab):
+def room(browser):
+    """What the pages of a module share, such as what is cached."""
+    with browser.new_context(viewport={"width": 1400, "height": 1000}) as room:
+        yield room
+
+
+@pytest.fixture(scope="module")
+def scratch(room, lab):
     """A notebook of one cell."""
     kernel = {"name": "python3", "display_name": "Python 3"}
     notebook = nbformat.v4.new_notebook(
         cells=[nbformat.v4.new_code_cell()], metadata={"kernelspec": kernel}
     )
     nbformat.write(notebook, lab.root / "scratch.ipynb")
-    with browser.new_context() as room:
-        notebook = Notebook(room.new_page(), lab, "scratch.ipynb")
-        yield notebook
-        notebook.end_kernel()
+    notebook = Notebook(room.new_page(), lab, "scratch.ipynb")
+    yield notebook
+    notebook.close()
 
 
 @pytest.fixture

@@ -32,17 +32,6 @@ WITHOUT_CHROMIUM = (
     "the browser tests need Chromium: on Debian `apt install chromium`, "
     "elsewhere `playwright install chromium`, or name one in CHROMIUM"
 )
-
-
-def find_chromium(playwright):
-    """Path of a Chromium or Chrome on this machine, or None."""
-    named = os.environ.get("CHROMIUM")
-    found = [named] if named else map(shutil.which, PROGRAMS)
-    own = [] if named else [playwright.chromium.executable_path]
-    paths = [p for p in [*found, *own] if p and Path(p).exists()]
-    return paths[0] if paths else None
-
-
 THEMES = ["JupyterLab Light", "JupyterLab Dark"]
 # Rules that JupyterLab itself breaks, and where (anywhere if empty). It gives
 # a picture in an output no alternative text, though its metadata has one, and
@@ -53,6 +42,14 @@ FOCUSABLE = ".noUi-handle, button, input"
 # a kernel that has imported no ipywidgets yet.
 ERROR = re.compile('"msg_type": ?"error"|"name": ?"stderr"')
 EXPECTED = re.compile("No such comm")
+
+
+def find_chromium(playwright):
+    """Path of a Chromium or Chrome on this machine, or None."""
+    own = playwright.chromium.executable_path
+    named = os.environ.get("CHROMIUM")
+    found = [named] if named else [own, *map(shutil.which, PROGRAMS)]
+    return next((p for p in found if p and Path(p).exists()), None)
 
 
 def saved_pictures(name):
@@ -202,6 +199,10 @@ class Notebook:
                 for rule, place in JUPYTERLABS
             )
         ]
+
+    def close(self):
+        self.end_kernel()
+        self.page.close()
 
     def check(self, seconds=10):
         """Nothing went wrong: neither to be seen nor in secret."""

@@ -1,5 +1,6 @@
 """Every notebook as a web page, by nbconvert, on a page without scripts."""
 
+import shutil
 import subprocess
 import sys
 
@@ -16,7 +17,7 @@ FOLDED = """() => tests.all('details').map((answer) => [
 def pages(tmp_path_factory):
     """Folder of all eight, beside the pictures that they refer to."""
     folder = tmp_path_factory.mktemp("html")
-    (folder / "images").symlink_to(NOTEBOOKS / "images")
+    shutil.copytree(NOTEBOOKS / "images", folder / "images")
     paths = [str(NOTEBOOKS / name) for name in NAMES]
     command = [sys.executable, "-m", "nbconvert", "--to", "html", *paths]
     done = subprocess.run(

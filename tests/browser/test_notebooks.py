@@ -9,18 +9,28 @@ from lab import NAMES, THEMES, Notebook, saved_pictures
 
 # What can be set to something impossible, told in the explorer.
 REFUSING = ("01", "05", "06", "07")
+BARE_LINE = """
+from gptlib import plots
+from gptlib.explore.explorer import Explorer, slider
+
+def draw(end):
+    picture = plots.Picture(6, 4, f"to {end}", (0.8, 0.2, 0.6, 0.2))
+    picture.subplots().plot([0, end])
+    return picture
+
+Explorer(draw, {"end": slider("end", 1, 1, 40)})
+"""
 PICTURES = ".jp-RenderedMarkdown img, .jp-OutputArea-output img"
 
 
 @pytest.fixture(scope="module", params=NAMES)
-def notebook(request, browser, lab):
+def notebook(request, room, lab):
     """A notebook that has been opened, looked at (`opened`) and run."""
-    with browser.new_context(viewport={"width": 1400, "height": 1000}) as room:
-        notebook = Notebook(room.new_page(), lab, request.param)
-        notebook.opened = pictures(notebook)
-        notebook.run_all()
-        yield notebook
-        notebook.end_kernel()
+    notebook = Notebook(room.new_page(), lab, request.param)
+    notebook.opened = pictures(notebook)
+    notebook.run_all()
+    yield notebook
+    notebook.close()
 
 
 @pytest.fixture
@@ -87,6 +97,13 @@ def test_no_drag_leaves_a_stale_picture(explorer):
 def test_how_long_a_picture_takes(notebook, explorer, speed):
     times = explorer.milliseconds(explorer.sliders()[0], presses=20)
     speed(notebook.name, times)
+
+
+def test_how_long_a_bare_line_takes(run, speed):
+    """What the others compare with, whatever the machine is doing."""
+    explorer = run(BARE_LINE).explorer()
+    explorer.shown()
+    speed("a bare line", explorer.milliseconds(explorer.sliders()[0], 20))
 
 
 @pytest.mark.parametrize("theme", THEMES)
