@@ -1,6 +1,7 @@
 """A notebook that was tampered with turns the suite red."""
 
 import copy
+import re
 import subprocess
 import sys
 
@@ -10,7 +11,7 @@ import test_notebook_format as rules
 from nbclient import NotebookClient
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def small():
     """A notebook of two cells, really run."""
     code = nbformat.v4.new_code_cell
@@ -21,39 +22,32 @@ def small():
     return NotebookClient(notebook).execute()
 
 
-def nbval(notebook, folder):
-    path = folder / "small.ipynb"
-    nbformat.write(notebook, path)
+def tampered(notebook):
+    """Name → the notebook, changed in one place."""
+    found = {
+        name: copy.deepcopy(notebook)
+        for name in ("untouched", "stream", "result", "cleared-0", "cleared-1")
+    }
+    found["stream"].cells[0].outputs[0].text = "5\n"
+    found["result"].cells[1].outputs[0].data["text/plain"] = "'aaaa'"
+    found["cleared-0"].cells[0].outputs = []
+    found["cleared-1"].cells[1].outputs = []
+    return found
+
+
+def test_nbval_sees_each_change_and_nothing_else(small, tmp_path):
+    for name, notebook in tampered(small).items():
+        nbformat.write(notebook, tmp_path / f"{name}.ipynb")
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "--nbval", "--nbval-current-env",
-         "-c", "/dev/null", "--rootdir", str(folder), str(path)],
+         "-c", "/dev/null", "--rootdir", str(tmp_path), str(tmp_path), "-rfE"],
         capture_output=True,
         text=True,
     )  # fmt: skip
-    return done.returncode == 0
-
-
-def test_an_untouched_notebook_is_green(small, tmp_path):
-    assert nbval(small, tmp_path)
-
-
-def test_a_changed_stream_is_red(small, tmp_path):
-    changed = copy.deepcopy(small)
-    changed.cells[0].outputs[0].text = "5\n"
-    assert not nbval(changed, tmp_path)
-
-
-def test_a_changed_result_is_red(small, tmp_path):
-    changed = copy.deepcopy(small)
-    changed.cells[1].outputs[0].data["text/plain"] = "'aaaa'"
-    assert not nbval(changed, tmp_path)
-
-
-@pytest.mark.parametrize("index", [0, 1])
-def test_a_cleared_output_is_red(small, tmp_path, index):
-    changed = copy.deepcopy(small)
-    changed.cells[index].outputs = []
-    assert not nbval(changed, tmp_path)
+    line = r"^FAILED .*?([\w-]+)\.ipynb::Cell (\d)"
+    red = re.findall(line, done.stdout, re.M)
+    wanted = {"cleared-0": "0", "cleared-1": "1", "result": "1", "stream": "0"}
+    assert dict(red) == wanted and len(red) == len(wanted), done.stdout
 
 
 def test_an_unexecuted_notebook_is_red():

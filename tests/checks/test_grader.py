@@ -10,6 +10,8 @@ import nbformat
 import pytest
 from test_notebook_format import read
 
+from gptlib.checks.__main__ import main
+
 RIGHT = """
 import torch
 from torch import nn
@@ -62,20 +64,14 @@ def table(tmp_path_factory):
     (folder / "broken" / "02.ipynb").write_text("{", encoding="utf-8")
     (folder / "dies" / ".ipynb_checkpoints").mkdir()
     (folder / "dies" / ".ipynb_checkpoints" / "02.ipynb").write_text("{")
-    done = run(folder, "--csv", "--seconds", "5", "--megabytes", "2000")
+    command = [sys.executable, "-m", "gptlib.checks", str(folder), "--csv"]
+    limits = ["--seconds", "5", "--megabytes", "2000"]
+    done = subprocess.run([*command, *limits], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     rows = csv.DictReader(io.StringIO(done.stdout))
     found = {row.pop("notebook").split("/")[-2]: row for row in rows}
     assert set(found) == {*answers, "broken"}
     return found
-
-
-def run(*arguments):
-    return subprocess.run(
-        [sys.executable, "-m", "gptlib.checks", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-    )
 
 
 @pytest.mark.parametrize(
@@ -112,14 +108,14 @@ def test_a_cell_beyond_its_time_or_memory_fails_alone(table):
     assert table["stopped"]["layer_norm"] == "passed"
 
 
-def test_the_series_own_notebook_is_a_row_of_a_table(tmp_path):
+def test_the_series_own_notebook_is_a_row_of_a_table(tmp_path, capsys):
     nbformat.write(read("02-layer-normalization"), tmp_path / "mine.ipynb")
-    done = run(tmp_path / "mine.ipynb")
-    header, row = done.stdout.splitlines()
+    assert main([str(tmp_path / "mine.ipynb")]) == 0
+    header, row = capsys.readouterr().out.splitlines()
     assert header.split() == ["notebook", "layer_norm", "rms_norm"]
     assert row.split()[1:] == ["not", "attempted", "not", "attempted"]
 
 
-def test_an_empty_folder_is_said(tmp_path):
-    done = run(tmp_path)
-    assert done.returncode == 1 and "No notebooks" in done.stderr
+def test_an_empty_folder_is_said(tmp_path, capsys):
+    assert main([str(tmp_path)]) == 1
+    assert "No notebooks" in capsys.readouterr().err
