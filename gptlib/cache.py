@@ -53,7 +53,7 @@ def generate_text_cached(
         start = max(0, end - context_size)  # of the window
         if start > 0:
             kept = 0
-        with torch.no_grad():
+        with torch.inference_mode():
             logits = read(model, ids[:, start + kept : end], cache, kept)
         chosen = logits.argmax(dim=-1)  # (batch,)
         ids[:, end] = chosen
@@ -87,22 +87,31 @@ def read(model, ids, cache, kept):
     """
     positions = torch.arange(kept, kept + ids.shape[1], device=ids.device)
     x = model.tok_emb(ids) + model.pos_emb(positions)  # (batch, tokens, emb)
-    x = model.drop_emb(x)
+    # All but attention treats each token alone, and torch's product with a
+    # weight starts sooner on two axes than on three.
+    x = model.drop_emb(x).flatten(0, 1)  # (batch · tokens, emb)
     for block, (keys, values) in zip(model.trf_blocks, cache, strict=True):
         attended = _attend(block.att, block.norm1(x), keys, values, kept)
         x = x + block.drop_shortcut(attended)
         x = x + block.drop_shortcut(block.ff(block.norm2(x)))
-    return model.out_head(model.final_norm(x[:, -1]))  # (batch, vocab)
+    last = x.view(*ids.shape, -1)[:, -1]  # (batch, emb)
+    return model.out_head(model.final_norm(last))
 
 
 def _attend(att, x, keys, values, kept):
     """`att(x)` for tokens after the `kept` ones, whose keys join the cache."""
-    end = kept + x.shape[1]
-    keys[:, :, kept:end] = att.split_heads(att.W_key(x))
-    values[:, :, kept:end] = att.split_heads(att.W_value(x))
-    queries = att.split_heads(att.W_query(x))
+    batch, heads, _, head_dim = keys.shape
+
+    def by_head(rows):
+        rows = rows.view(batch, -1, heads, head_dim)
+        return rows.transpose(1, 2)  # (batch, heads, tokens, head_dim)
+
+    end = kept + len(x) // batch
+    keys[:, :, kept:end] = by_head(att.W_key(x))
+    values[:, :, kept:end] = by_head(att.W_value(x))
+    queries = by_head(att.W_query(x))
     context = att.gather(queries, keys[:, :, :end], values[:, :, :end])
-    return att.out_proj(context)
+    return att.out_proj(context.flatten(0, 1))
 
 
 def _check_path(model):
