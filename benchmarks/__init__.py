@@ -1,6 +1,6 @@
 """How fast the series is, against what people would use instead.
 
-    .venv/bin/python -m benchmarks                # all: about an hour
+    .venv/bin/python -m benchmarks                # all: half an hour
     .venv/bin/python -m benchmarks training explorers
     .venv/bin/python -m benchmarks --quick        # no text above 100 tokens
 

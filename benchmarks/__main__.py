@@ -1,4 +1,4 @@
-"""The command: measure, print the table, write the JSON file."""
+"""The command: measure, print the tables, write the JSON file."""
 
 import argparse
 from pathlib import Path
@@ -14,7 +14,7 @@ from benchmarks import (
     memory,
     notebooks,
 )
-from benchmarks.report import save, table
+from benchmarks.report import save, tables
 from benchmarks.timing import THREADS
 
 MEASUREMENTS = {
@@ -54,7 +54,7 @@ def main(arguments=None):
                   flush=True)  # fmt: skip
             rows.append(row)
     save(rows, arguments.json)
-    print(f"\n{table(rows)}\n\nsaved: {arguments.json}")
+    print(f"\n{tables(rows)}\n\nsaved: {arguments.json}")
 
 
 if __name__ == "__main__":

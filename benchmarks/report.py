@@ -1,9 +1,9 @@
-"""Figures, their aims, the table and the JSON file."""
+"""Figures, their aims, the README's tables and the JSON file."""
 
 import json
 import operator
 import platform
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 
 import torch
 
@@ -30,15 +30,35 @@ class Row:
         return bool(HOLDS[sign](self.value, float(number)))
 
 
-def table(rows):
-    """The rows as a Markdown table."""
+def tables(rows):
+    """What the README shows, in Markdown: seconds of generation by way and
+    length, and all figures that have an aim."""
+    return f"{_generation(rows)}\n\n{_aims(rows)}"
+
+
+def _generation(rows):
+    lengths = {}  # measurement → way → seconds
+    for row in rows:
+        if row.measurement.startswith("generation") and row.unit == "s":
+            ways = lengths.setdefault(row.measurement, {})
+            ways[row.what] = f"{row.value:.3g}"
+    ways = next(iter(lengths.values()), {})
+    lines = [["seconds for", *ways], ["---", *["---:"] * len(ways)]]
+    for measurement, seconds in lengths.items():
+        lines.append([measurement.partition(", ")[2], *seconds.values()])
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _aims(rows):
     lines = ["| | figure | | aim | met |", "|---|---|---:|---|---|"]
     before = ""
     for row in rows:
+        if not row.aim:
+            continue
         name = row.measurement if row.measurement != before else ""
         before = row.measurement
-        met = {None: "", True: "yes", False: "**no**"}[row.met]
-        value = f"{row.value:.4g} {row.unit}".strip()
+        value = f"{row.value:.3g} {row.unit}".strip()
+        met = "yes" if row.met else "**no**"
         lines.append(f"| {name} | {row.what} | {value} | {row.aim} | {met} |")
     return "\n".join(lines)
 
@@ -51,6 +71,13 @@ def save(rows, path):
     }
     text = json.dumps(content, indent=1, ensure_ascii=False)
     path.write_text(text + "\n", encoding="utf-8")
+
+
+def load(path):
+    """The rows that `save` wrote."""
+    rows = json.loads(path.read_text(encoding="utf-8"))["rows"]
+    names = [field.name for field in fields(Row)]
+    return [Row(**{name: row[name] for name in names}) for row in rows]
 
 
 def machine():

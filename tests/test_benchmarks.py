@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
-from benchmarks.report import Row, save, table  # noqa: E402
+from benchmarks.report import Row, load, save, tables  # noqa: E402
 from benchmarks.timing import best, interleaved, ratio  # noqa: E402
 
 
@@ -27,16 +27,46 @@ def test_an_aim_is_met_or_not(value, aim, met):
     assert Row("m", "w", value, "s", aim).met is met
 
 
-def test_table_and_file_hold_every_row(tmp_path):
-    rows = [Row("one", "a", 1.5, "s"), Row("one", "b", 2.0, "×", "≥ 3")]
-    assert table(rows).splitlines()[2:] == [
-        "| one | a | 1.5 s |  |  |",
-        "|  | b | 2 × | ≥ 3 | **no** |",
+ROWS = [
+    Row("generation, 10 tokens", "plain loop", 1.2345, "s"),
+    Row("generation, 10 tokens", "cached", 0.5, "s"),
+    Row("generation, 10 tokens", "plain / cached", 2.469, "×", "≥ 3"),
+    Row("generation, 100 tokens", "plain loop", 15.04, "s"),
+    Row("generation, 100 tokens", "cached", 5.0, "s"),
+    Row("generation, 100 tokens", "plain / cached", 3.0, "×", "≥ 3"),
+    Row("generation, 100 tokens", "with less", 2.0, "×", "≤ 3"),
+]
+
+
+def test_tables_show_seconds_of_generation_and_aims():
+    seconds, aims = tables(ROWS).split("\n\n")
+    assert seconds.splitlines() == [
+        "| seconds for | plain loop | cached |",
+        "| --- | ---: | ---: |",
+        "| 10 tokens | 1.23 | 0.5 |",
+        "| 100 tokens | 15 | 5 |",
     ]
-    save(rows, tmp_path / "results.json")
+    assert aims.splitlines()[2:] == [
+        "| generation, 10 tokens | plain / cached | 2.47 × | ≥ 3 | **no** |",
+        "| generation, 100 tokens | plain / cached | 3 × | ≥ 3 | yes |",
+        "|  | with less | 2 × | ≤ 3 | yes |",
+    ]
+
+
+def test_the_file_holds_every_row(tmp_path):
+    save(ROWS, tmp_path / "results.json")
+    assert load(tmp_path / "results.json") == ROWS
     saved = json.loads((tmp_path / "results.json").read_text("utf-8"))
-    assert [row["met"] for row in saved["rows"]] == [None, False]
+    met = [row["met"] for row in saved["rows"]]
+    assert met == [None, None, False, None, None, True, True]
     assert saved["machine"]["torch"]
+
+
+def test_the_readme_shows_what_was_measured():
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    rows = load(ROOT / "benchmarks" / "results.json")
+    for table in tables(rows).split("\n\n"):
+        assert f"\n{table}\n" in readme
 
 
 def test_calls_take_turns():

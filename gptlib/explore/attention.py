@@ -53,7 +53,6 @@ def _small_model():
 
 def explore_attention():
     """Choose a layer and a head, type a sentence: who looks at whom?"""
-
     return Explorer(
         _draw,
         {
