@@ -315,8 +315,9 @@ def _draw_map(picture, weights, tokens):
     n = len(names)
     last = weights[-1].argmax()
     picture.description = (
-        f"Attention weights of {n} tokens; the last, '{names[-1]}', looks "
-        f"most at '{names[last]}' with weight {_number(weights[-1, last])}."
+        f"Attention weights of {n} token{'s' * (n > 1)}; the last, "
+        f"'{names[-1]}', looks most at '{names[last]}' with weight "
+        f"{_number(weights[-1, last])}."
     )
     axes = picture.subplots()
     later = np.triu(np.ones((n, n), bool), k=1)
@@ -674,7 +675,8 @@ def gradient_levels(means, other, shortcut, summary):
     bottom, top = (pick(values, default=1) for pick in (min, max))
     upright = len(means) > 6  # then the numbers take more room
     room = (top / bottom * 100) ** (0.45 if upright else 0.15)
-    bottom, top = bottom / 10, top * max(3, room)
+    below = max(10, (top / bottom) ** 0.15)  # room for a number without bar
+    bottom, top = bottom / below, top * max(3, room)
     picture = Picture(7, 4.2, description, (0.95, 0.1, 0.65, 0.4))
     axes = picture.subplots()
     look = COLORS["shortcut"] if shortcut else GREY, "" if shortcut else BEFORE
@@ -692,20 +694,30 @@ def gradient_levels(means, other, shortcut, summary):
     marks = np.where(np.isfinite(other) & (other > 0), other, np.nan)
     axes.hlines(marks, places - 0.4, places + 0.4, "black", lw=3, label=marked)
     step = math.ceil(len(means) / 6)
+    length = (top / bottom) ** 0.3  # from an upright number's foot to its end
     for n, mean in enumerate(means):
-        if n % step == 0 or mean == 0 or not np.isfinite(mean):
-            place = n + 1, min(heights[n], top / 2)
-            _note(
-                axes,
-                _number(mean),
-                place,
-                (0, 6),
-                ha="center",
-                va="bottom",
-                rotation=90 * upright,
-                fontsize=12,
-                bbox=_card("white"),
-            )
+        without_bar = mean == 0 or not np.isfinite(mean)
+        if n % step and not without_bar:
+            continue
+        foot, inside = min(heights[n], top / 2), False
+        if upright and not without_bar:
+            # Above its bar, else in it: wherever it hides no mark.
+            near = marks[max(0, n - 1) : n + 2]
+            inside = ((near > foot / 1.5) & (near < foot * length)).any()
+            hidden = ((near > foot / length) & (near < foot)).any()
+            if inside and (hidden or foot < bottom * length):
+                continue
+        _note(
+            axes,
+            _number(mean),
+            (n + 1, foot),
+            (0, -6 if inside else 6),
+            ha="center",
+            va="top" if inside else "bottom",
+            rotation=90 * upright,
+            fontsize=12,
+            bbox=_card("white"),
+        )
     axes.set_yscale("log")
     axes.minorticks_off()
     axes.set_yticks(*_powers_of_ten(bottom, top))

@@ -56,6 +56,26 @@ def test_every_size_with_many_seeds(depth, width):
         drawn.png()
 
 
+@pytest.mark.parametrize("depth", [5, 6, 7, 12, 20, 30])
+@pytest.mark.parametrize("shortcut", [False, True])
+def test_no_number_hides_a_mark(depth, shortcut):
+    for width, seed in [(3, 123), (1, 123), (32, 123), (3, 7)]:
+        means, other = (
+            gradients(depth, width, seed, f) for f in (shortcut, not shortcut)
+        )
+        drawn = plots.gradient_levels(means, other, shortcut, "Network")
+        drawn.png()
+        (axes,) = drawn.axes
+        (marks,) = axes.collections
+        boxes = [text.get_window_extent() for text in axes.texts]
+        for ends in filter(len, marks.get_segments()):  # not nan
+            (left, y), (right, _) = axes.transData.transform(ends)
+            assert not any(
+                box.x0 < right and left < box.x1 and box.y0 < y < box.y1
+                for box in boxes
+            ), (width, seed)
+
+
 @pytest.mark.parametrize(
     "means, other",
     [
