@@ -53,6 +53,13 @@ def test_a_later_token_changes_no_earlier_row():
     torch.testing.assert_close(long[:, :, :3, :3], short)
 
 
+def test_the_words_count_one_token_and_more(control):
+    explorer = explore_attention()
+    assert "weights of 4 tokens; the last, " in explorer.description
+    control(explorer, "sentence").value = "Every"
+    assert "weights of 1 token; the last, 'Every'" in explorer.description
+
+
 @pytest.mark.parametrize(
     "words", ["a" + " b" * 15, "日", "🙂", "<|endoftext|>"]
 )
