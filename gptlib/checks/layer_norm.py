@@ -7,10 +7,12 @@ import torch
 from gptlib.checks.guard import exercise
 from gptlib.checks.probes import (
     Known,
+    blame,
     construct,
     difference,
     expect_tensor,
     explain,
+    gradients,
     same,
 )
 from gptlib.checks.result import Mistake
@@ -695,15 +697,12 @@ def _blame_values(output, x, steps, known):
         lambda **changes: _compute(steps | changes, x),
         [*_first_of(known), *_wrong_axes(x.dim()), *known],
     )
-    seen = difference(output, _compute(steps, x))
-    if not found:
-        raise Mistake(
-            "wrong-values",
-            f"{seen} Compare your result for this row of features with a "
-            "calculation by hand, step by step.",
-        )
-    also = f" And a second mistake: {found[1].says}" if found[1:] else ""
-    raise Mistake(found[0].name, f"{seen} {found[0].says}{also}")
+    blame(
+        found,
+        difference(output, _compute(steps, x)),
+        "Compare your result for this row of features with a calculation by "
+        "hand, step by step.",
+    )
 
 
 def _first_of(known):
@@ -763,11 +762,7 @@ def _check_gradients(module, steps, found):
     output = module(x * 1)
     names = ["the input", *found]
     given = [x, *(parameter for _, parameter in found.values())]
-    got = [None] * len(given)
-    if output.requires_grad:
-        got = torch.autograd.grad(
-            (output * factors).sum(), given, allow_unused=True
-        )
+    got = gradients((output * factors).sum(), given)
     for name, grad, want in zip(names, got, expected, strict=True):
         if grad is None or not same(grad, want, rtol=1e-3, atol=1e-4):
             seen = "none" if grad is None else difference(grad, want)

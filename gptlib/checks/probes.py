@@ -130,6 +130,27 @@ def explain(output, compute, known, **tolerance):
     return []
 
 
+def blame(found, seen, otherwise):
+    """Raise the `Mistake` that explains what was seen.
+
+    Args:
+        found: what `explain` returned.
+        seen: a sentence with the numbers.
+        otherwise: where to look if nothing known explains them.
+    """
+    if not found:
+        raise Mistake("wrong-values", f"{seen} {otherwise}")
+    also = f" And a second mistake: {found[1].says}" if found[1:] else ""
+    raise Mistake(found[0].name, f"{seen} {found[0].says}{also}")
+
+
+def gradients(loss, tensors):
+    """Gradient of `loss` by each tensor; None where none arrives."""
+    if not loss.requires_grad:
+        return [None] * len(tensors)
+    return torch.autograd.grad(loss, tensors, allow_unused=True)
+
+
 def difference(output, expected):
     """Where an output is farthest off, with both numbers, as a sentence."""
     output, expected = output.detach(), expected.detach()

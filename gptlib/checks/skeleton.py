@@ -14,6 +14,7 @@ from gptlib.checks.probes import (
     difference,
     expect_tensor,
     explain,
+    gradients,
     same,
 )
 from gptlib.checks.result import Mistake
@@ -837,9 +838,7 @@ def _check_order(cls):
 def _check_gradient(model):
     output = model(_ids(2, 5))
     weights = [_table(model, part) for part in TABLES]
-    found = [None] * len(weights)
-    if output.requires_grad:
-        found = torch.autograd.grad(output.sum(), weights, allow_unused=True)
+    found = gradients(output.sum(), weights)
     for part, gradient in zip(TABLES, found, strict=True):
         if gradient is None or not gradient.any():
             raise Mistake(
