@@ -1,5 +1,6 @@
 import pytest
 import torch
+from common import TINY
 
 from gptlib import GPT_CONFIG_124M, GPTModel
 
@@ -52,17 +53,7 @@ def hugging_face():
     theirs = transformers.GPT2LMHeadModel(config).eval()
     for parameter in theirs.parameters():  # biases start at zero there
         torch.nn.init.normal_(parameter, std=0.3)
-    ours = GPTModel(
-        {
-            "vocab_size": 101,
-            "context_length": 16,
-            "emb_dim": 24,
-            "n_heads": 3,
-            "n_layers": 2,
-            "drop_rate": 0.1,
-            "qkv_bias": True,
-        }
-    ).eval()
+    ours = GPTModel(TINY | {"qkv_bias": True}).eval()
     ours.load_state_dict(_translated(theirs.transformer))
     ours.out_head.weight = ours.tok_emb.weight
     return theirs, ours
