@@ -13,8 +13,10 @@ class MultiHeadAttention(nn.Module):
 
     Maps (batch, tokens, d_in) to (batch, tokens, d_out). `mask` marks what a
     position must not see: a buffer, so it moves with the module and is no
-    parameter; it is not saved, since it can always be made again. Source:
-    Vaswani et al. 2017, "Attention Is All You Need", section 3.2.
+    parameter; it is not saved, since it can always be made again. torch's
+    kernel masks by itself, so another `mask` changes nothing but the weights
+    that are returned. Source: Vaswani et al. 2017, "Attention Is All You
+    Need", section 3.2.
 
     Args:
         d_in: features of the input.
