@@ -82,7 +82,7 @@ def load(path):
 
 def machine():
     return {
-        "system": platform.platform(),
+        "system": f"{platform.system()} {platform.machine()}",
         "processor": _processor(),
         "threads": THREADS,
         "python": platform.python_version(),
