@@ -6,7 +6,7 @@ import time
 THREADS = 2
 
 
-def interleaved(functions, rounds, prepare=None):
+def interleaved(functions, rounds):
     """Seconds of each call: all functions once, then all again.
 
     Neighbours in time are disturbed alike by what else the machine does, so
@@ -16,7 +16,6 @@ def interleaved(functions, rounds, prepare=None):
         functions: name → function without arguments; each is called once
             more beforehand.
         rounds: how many times, or name → how many times.
-        prepare: called before each timed call, outside its time.
 
     Returns:
         name → list of seconds.
@@ -30,8 +29,6 @@ def interleaved(functions, rounds, prepare=None):
     for number in range(max(rounds.values())):
         for name, function in functions.items():
             if number < rounds[name]:
-                if prepare is not None:
-                    prepare()
                 seconds[name].append(_seconds(function))
     return seconds
 

@@ -100,13 +100,12 @@ def read(model, ids, cache, kept):
 
 def _attend(att, x, keys, values, kept):
     """`att(x)` for tokens after the `kept` ones, whose keys join the cache."""
-    batch, heads, _, head_dim = keys.shape
+    batch = len(keys)
+    end = kept + len(x) // batch
 
     def by_head(rows):
-        rows = rows.view(batch, -1, heads, head_dim)
-        return rows.transpose(1, 2)  # (batch, heads, tokens, head_dim)
+        return att.split_heads(rows.view(batch, -1, rows.shape[1]))
 
-    end = kept + len(x) // batch
     keys[:, :, kept:end] = by_head(att.W_key(x))
     values[:, :, kept:end] = by_head(att.W_value(x))
     queries = by_head(att.W_query(x))

@@ -11,6 +11,10 @@ TINY = {
     "qkv_bias": False,
 }
 
+# Lecture notes, "Generating text autoregressively": "Hello, I am", and the
+# six tokens that the 124M model of seed 123 appends.
+NOTES_IDS = [15496, 11, 314, 716, 27018, 24086, 47843, 30961, 42348, 7267]
+
 
 def message(raised):
     """The sentence a learner reads, which must be one line."""
