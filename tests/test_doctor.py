@@ -120,17 +120,14 @@ def test_a_package_that_is_missing(monkeypatch):
     assert missing.endswith(INSTALL) and package.endswith(INSTALL)
 
 
-def test_an_installation_beside_the_series_counts_not():
-    # Whoever runs this in the series' folder finds gptlib.egg-info there.
-    code = (
-        "import sys; sys.path.insert(0, '')\n"
-        "sys.path = [p for p in sys.path if 'site-packages' not in p]\n"
-        "from gptlib import doctor; print(doctor._installed())"
-    )
-    found = subprocess.check_output(
-        [sys.executable, "-I", "-c", code], cwd=ROOT, text=True
-    )
-    assert "gptlib" not in found
+def test_what_lies_in_the_current_folder_is_not_installed(
+    tmp_path, monkeypatch
+):
+    package(tmp_path, "gptlib", "0.1.0")
+    monkeypatch.setattr(sys, "path", [str(tmp_path)])
+    assert doctor._installed() == {"gptlib": "0.1.0"}
+    monkeypatch.chdir(tmp_path)  # as a student's `python -m gptlib.doctor`
+    assert doctor._installed() == {}
 
 
 def test_another_version_than_the_pinned_one(tmp_path, monkeypatch):
