@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from benchmarks import models
 from benchmarks.report import Row
 from benchmarks.timing import best, interleaved, ratio
-from gptlib import explore
+from classroom import explore
 
 
 def measure(quick=False):

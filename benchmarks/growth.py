@@ -11,9 +11,9 @@ from transformers import DynamicCache
 from benchmarks import models
 from benchmarks.report import Row
 from benchmarks.timing import best, interleaved
+from classroom.plots import LINES, STYLE
 from gptlib import to_input_major
 from gptlib.cache import new_cache, read
-from gptlib.plots import LINES, STYLE
 
 PICTURE = Path(__file__).parent / "growth.png"
 LENGTHS = (4, 16, 64, 256, 1023)

@@ -1,7 +1,7 @@
 """The parts of a GPT, one concept a file, as the notebooks build them.
 
-A name is fetched from its file when it is first asked for. So `gptlib.doctor`
-runs where torch can't be imported, and says why.
+A name is fetched from its file when it is first asked for. So this can be
+imported where torch can't, as the classroom's doctor needs it.
 """
 
 from importlib import import_module

@@ -35,8 +35,8 @@ def count_parameters(model_or_cfg, tied=False):
 def parameters_by_part(cfg):
     """Parameters of an untied model by kind of part, as name → int.
 
-    The names are the keys of `gptlib.plots.COLORS`; embeddings are tokens
-    and positions together, norms are all of them, the final one included.
+    The names are those of the pictures' colours; embeddings are tokens and
+    positions together, norms are all of them, the final one included.
     """
     model = _as_model(cfg)
     kinds = {

@@ -4,7 +4,7 @@ import pytest
 from playwright.sync_api import TimeoutError
 
 EXPLORER = """
-from gptlib import explore
+from classroom import explore
 
 def broken(*arguments, **values):
     raise RuntimeError("broken on purpose")

@@ -5,7 +5,7 @@ from lab import THEMES
 
 RESULTS = """
 from IPython.display import display
-from gptlib.checks.result import SIGNS, CheckResult
+from classroom.checks.result import SIGNS, CheckResult
 
 for status in SIGNS:
     display(CheckResult(status, "a-mistake", f"{status}, as a test."))

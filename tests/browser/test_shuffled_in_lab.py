@@ -4,16 +4,12 @@ Not part of plain pytest: `pytest -m shuffle`.
 """
 
 import random
-import sys
-from pathlib import Path
 
 import nbformat
 import pytest
 from lab import NOTEBOOKS, Notebook
-
-sys.path.append(str(Path(__file__).parent.parent))
-from test_notebook_format import code_cells  # noqa: E402
-from test_notebook_runs import printed  # noqa: E402
+from test_notebook_format import code_cells
+from test_notebook_runs import printed
 
 pytestmark = pytest.mark.shuffle
 NAME = "04-shortcut-connections.ipynb"

@@ -1,0 +1,1 @@
+"""What teaches the series: checks, explorers, figures, slides, the doctor."""

@@ -1,0 +1,44 @@
+"""Is a learner's own answer right, and if not, which mistake is it?
+
+Each check takes the answer (a class or a function) and returns a
+`CheckResult`; `hint(name)` gives the exercise's next hint. One file for each
+outcome; `python -m classroom.checks PATH…` checks a folder of notebooks.
+"""
+
+from classroom.checks.attention import multi_head_attention
+from classroom.checks.block import drop_rates, post_norm, transformer_block
+from classroom.checks.feed_forward import feed_forward, gelu, swiglu
+from classroom.checks.generation import batch_prompts, generate, stop_at_end
+from classroom.checks.guard import hint
+from classroom.checks.layer_norm import layer_norm, rms_norm
+from classroom.checks.model import broken_models, gpt_model
+from classroom.checks.parameters import fit_xl, parameter_count
+from classroom.checks.result import CheckResult
+from classroom.checks.shortcut import shortcut, vanishing_depth
+from classroom.checks.skeleton import predict_shapes, round_trip, skeleton
+
+__all__ = [
+    "CheckResult",
+    "batch_prompts",
+    "broken_models",
+    "drop_rates",
+    "feed_forward",
+    "fit_xl",
+    "gelu",
+    "generate",
+    "gpt_model",
+    "hint",
+    "layer_norm",
+    "multi_head_attention",
+    "parameter_count",
+    "post_norm",
+    "predict_shapes",
+    "rms_norm",
+    "round_trip",
+    "shortcut",
+    "skeleton",
+    "stop_at_end",
+    "swiglu",
+    "transformer_block",
+    "vanishing_depth",
+]

@@ -1,0 +1,69 @@
+"""Explorer 05: what each head of a small model looks at."""
+
+import functools
+
+import torch
+
+from classroom import plots
+from classroom.explore.explorer import Explorer, slider, text
+from classroom.explore.tokens import read_tokens, token_text
+from gptlib.block import TransformerBlock
+from gptlib.config import GPT_CONFIG_124M
+
+# The model of notebook 05, whose one block is layer 1 here.
+SMALL = GPT_CONFIG_124M | {
+    "context_length": 16,
+    "emb_dim": 48,
+    "n_heads": 3,
+    "n_layers": 4,
+}
+
+
+@functools.lru_cache(maxsize=8)
+def attention_weights(sentence):
+    """Tokens of `sentence`, and weights (layers, heads, tokens, tokens).
+
+    Raises:
+        ValueError: the sentence is empty or too long.
+    """
+    ids = read_tokens(sentence, SMALL["context_length"])
+    tokens, positions, blocks = _small_model()
+    maps = []
+    with torch.no_grad():
+        x = tokens(torch.tensor([ids])) + positions(torch.arange(len(ids)))
+        for block in blocks:
+            _, weights = block.att(block.norm1(x), return_weights=True)
+            maps.append(weights[0])  # (heads, tokens, tokens)
+            x = block(x)
+    return [token_text(number) for number in ids], torch.stack(maps)
+
+
+@functools.cache
+def _small_model():
+    """Embeddings and blocks, seeded as notebook 05 seeds them."""
+    emb_dim, layers = SMALL["emb_dim"], range(SMALL["n_layers"])
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(123)
+        tokens = torch.nn.Embedding(SMALL["vocab_size"], emb_dim)
+        positions = torch.nn.Embedding(SMALL["context_length"], emb_dim)
+        torch.manual_seed(123)
+        blocks = [TransformerBlock(SMALL).eval() for _ in layers]
+    return tokens, positions, blocks
+
+
+def explore_attention():
+    """Choose a layer and a head, type a sentence: who looks at whom?"""
+    return Explorer(
+        _draw,
+        {
+            "layer": slider("layer", 1, 1, SMALL["n_layers"]),
+            "head": slider("head", 1, 1, SMALL["n_heads"]),
+            "sentence": text("sentence", "Every effort moves you"),
+        },
+    )
+
+
+def _draw(sentence, layer, head):
+    tokens, weights = attention_weights(sentence)
+    chosen = weights[layer - 1, head - 1]  # (tokens, tokens)
+    return plots.head_map(chosen, tokens, layer, head)

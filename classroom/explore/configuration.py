@@ -1,0 +1,77 @@
+"""Explorer 01: what the configuration's entries do to the shapes."""
+
+from classroom import plots
+from classroom.explore.explorer import Explorer, slider
+from gptlib.config import GPT_CONFIG_124M, check_config
+
+
+def explore_configuration():
+    """The shape at each stop of the data path, for any configuration."""
+    entries = {
+        "vocab_size": slider("vocab_size (tokens)", 50257, 257, 100257, 1000),
+        "context_length": slider("context_length (tokens)", 1024, 2, 2048, 2),
+        "emb_dim": slider("emb_dim (features)", 768, 64, 2048, 64),
+        "n_heads": slider("n_heads", 12, 1, 32),
+        "n_layers": slider("n_layers (blocks)", 12, 1, 48),
+    }
+    data = {
+        "batch": slider("batch (texts)", 2, 1, 16),
+        "tokens": slider("tokens (in each text)", 4, 1, 2048),
+    }
+    return Explorer(_draw, {"Configuration": entries, "Input": data})
+
+
+def data_path(batch, tokens, **entries):
+    """The stops of the data path as (label, component or None, shape).
+
+    `entries` replace those of GPT_CONFIG_124M.
+
+    Raises:
+        ValueError: no such model can be built, or the texts are longer than
+            its context.
+    """
+    cfg = GPT_CONFIG_124M | entries
+    check_config(cfg)
+    emb_dim, heads = cfg["emb_dim"], cfg["n_heads"]
+    if tokens > cfg["context_length"]:
+        raise ValueError(
+            f"The texts have {tokens} tokens, but the position table has "
+            f"only context_length={cfg['context_length']} rows: use fewer "
+            "tokens or a longer context."
+        )
+    vectors = batch, tokens, emb_dim
+    return [
+        ("token IDs", None, (batch, tokens)),
+        ("token embedding", "embedding", vectors),
+        ("position embedding", "embedding", (tokens, emb_dim)),
+        ("sum, after dropout", "dropout", vectors),
+        (
+            "in a block: heads",
+            "attention",
+            (batch, heads, tokens, emb_dim // heads),
+        ),
+        (
+            "in a block: 4 × as wide",
+            "feed_forward",
+            (batch, tokens, 4 * emb_dim),
+        ),
+        (f"after {_count(cfg['n_layers'], 'block')}", None, vectors),
+        ("final norm", "norm", vectors),
+        ("output head: logits", "head", (batch, tokens, cfg["vocab_size"])),
+    ]
+
+
+def _draw(batch, tokens, **entries):
+    stops = data_path(batch, tokens, **entries)
+    heads, emb_dim = entries["n_heads"], entries["emb_dim"]
+    summary = (
+        f"Token IDs {stops[0][-1]} become logits {stops[-1][-1]}, by way of "
+        f"{_count(entries['n_layers'], 'block')} with "
+        f"{_count(heads, 'head')} of {emb_dim // heads} features each. "
+        f"{tokens:,} of {entries['context_length']:,} positions are in use."
+    )
+    return plots.shape_bars(stops, summary)
+
+
+def _count(number, noun):
+    return f"{number} {noun}{'s' * (number != 1)}"

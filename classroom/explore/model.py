@@ -1,0 +1,74 @@
+"""Explorer 06: a sentence on its way through a small model."""
+
+import functools
+
+import torch
+
+from classroom import plots
+from classroom.explore.explorer import Explorer, slider, text
+from classroom.explore.tokens import read_tokens
+from gptlib.config import GPT_CONFIG_124M
+from gptlib.model import GPTModel
+
+SMALL = GPT_CONFIG_124M | {
+    "context_length": 16,
+    "emb_dim": 64,
+    "n_heads": 4,
+    "n_layers": 4,
+}
+PARTS = [
+    ("token embedding", "embedding"),
+    ("+ position embedding", "embedding"),
+    ("dropout (off)", "dropout"),
+    *((f"block {n}", None) for n in range(1, SMALL["n_layers"] + 1)),
+    ("final norm", "norm"),
+    ("output head", "head"),
+]
+
+
+@functools.lru_cache(maxsize=8)
+def stops(sentence):
+    """Shape and standard deviation of the output of each of PARTS.
+
+    Raises:
+        ValueError: the sentence is empty or too long.
+    """
+    ids = torch.tensor([read_tokens(sentence, SMALL["context_length"])])
+    with torch.no_grad():
+        outputs = list(_walk(_small_model(), ids))
+    return [(tuple(x.shape), x.std().item()) for x in outputs]
+
+
+@functools.cache
+def _small_model():
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(123)
+        return GPTModel(SMALL).eval()
+
+
+def _walk(model, ids):
+    x = model.tok_emb(ids)
+    yield x
+    x = x + model.pos_emb(torch.arange(ids.shape[1]))
+    yield x
+    for part in (model.drop_emb, *model.trf_blocks, model.final_norm):
+        x = part(x)
+        yield x
+    yield model.out_head(x)
+
+
+def explore_model():
+    """Step a sentence through a small model: shape and size at each stop."""
+
+    return Explorer(
+        _draw,
+        {
+            "step": slider("step (part)", 1, 1, len(PARTS)),
+            "sentence": text("sentence", "Every effort moves you"),
+        },
+    )
+
+
+def _draw(sentence, step):
+    shapes, sizes = zip(*stops(sentence), strict=True)
+    return plots.model_step(PARTS, shapes, sizes, step)

@@ -1,0 +1,125 @@
+"""Slides of a notebook that open anywhere, also without a network.
+
+`jupyter nbconvert --to slides` finds `template` by
+`settings/jupyter_config.json`, and this preprocessor by the template.
+"""
+
+import base64
+import html
+import io
+import re
+
+from matplotlib import rc_context
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties
+from matplotlib.mathtext import MathTextParser
+from nbconvert.preprocessors import Preprocessor
+from nbformat.v4 import new_markdown_cell
+
+# Code, which stays as it is, or a formula: $$on a line$$ or $in a line$.
+FORMULA = re.compile(
+    r"```.*?```|`[^`]*`|\$\$(?P<block>.+?)\$\$|\$(?P<inline>.+?)\$", re.S
+)
+LAUNCH = re.compile(r"^\[!\[.*\]\(.*\)\]\(.*\)\n*", re.M)  # a badge
+PICTURE = re.compile(r"^!\[.*?\]\(.*?\)$", re.M | re.S)
+HEADING = re.compile(r"#+ ")
+AT_A_GLANCE = re.compile(r"#+ |- |1\. |\||\$\$")  # heading, list, table, …
+QUESTION = re.compile(r"\*\*(Before you run it|Predict)")
+MANY_WORDS = 80
+CODE_ABOVE_PICTURE = 3  # lines: below more code, a picture would be small
+
+
+class Prepare(Preprocessor):
+    """Makes a slide of what a notebook has made a page."""
+
+    def preprocess(self, nb, resources):
+        cells = []
+        for before, cell in zip([None, *nb.cells], nb.cells, strict=False):
+            slideshow = cell.metadata.get("slideshow", {})
+            if slideshow.get("slide_type") == "skip":
+                cells.append(cell)
+            elif cell.cell_type == "markdown":
+                cell.source = LAUNCH.sub("", cell.source)
+                cells += _answer_to_the_last_slide(cell)
+                cells += _for_the_back_row(cell)
+            else:
+                _hold_back(cell, before)
+                cells.append(cell)
+        for cell in cells:
+            if cell.cell_type == "markdown":
+                cell.source = FORMULA.sub(_draw, cell.source)
+        nb.cells = cells
+        return nb, resources
+
+
+def formula_image(formula, display=False):
+    """An <img> element that shows a formula of LaTeX, sized in em."""
+    formula = " ".join(formula.replace(r"\tfrac", r"\frac").split())
+    if display:
+        formula = formula.replace(r"\frac", r"\dfrac")
+    text, font = f"${formula}$", FontProperties(size=10)
+    dpi, em = 720, 100  # 10 points are 100 pixels
+    with rc_context({"mathtext.fontset": "cm", "svg.fonttype": "path"}):
+        parsed = MathTextParser("path").parse(text, dpi=dpi, prop=font)
+        width, height, depth = parsed[:3]
+        figure = Figure(figsize=(width / dpi, height / dpi))
+        figure.text(0, depth / height, text, fontproperties=font)
+        svg = io.BytesIO()
+        FigureCanvasSVG(figure).print_svg(svg, metadata={"Date": None})
+    data = base64.b64encode(svg.getvalue()).decode("ascii")
+    return (
+        f'<img class="formula{" display" if display else ""}" '
+        f'alt="{html.escape(formula)}" '
+        f'style="width: {width / em:.3f}em; height: {height / em:.3f}em; '
+        f'vertical-align: {-depth / em:.3f}em" '
+        f'src="data:image/svg+xml;base64,{data}">'
+    )
+
+
+def _draw(found):
+    if found["block"]:
+        return formula_image(found["block"], display=True)
+    return formula_image(found["inline"]) if found["inline"] else found[0]
+
+
+def _answer_to_the_last_slide(cell):
+    """The words in front of a cell's heading, taken out, for the speaker."""
+    answer, heading, rest = cell.source.partition("\n\n#")
+    if not heading or HEADING.match(answer):
+        return []
+    cell.source = "#" + rest
+    return [_new(answer, "notes")]
+
+
+def _for_the_back_row(cell):
+    """A picture gets a slide with its heading; of many words only heading,
+    lists, tables and formulas stay. The other words are for the speaker."""
+    pictures = PICTURE.findall(cell.source)
+    many = len(cell.source.split()) > MANY_WORDS
+    if "<details>" in cell.source or not (pictures or many):
+        return [cell]
+    stays = HEADING if pictures else AT_A_GLANCE
+    blocks = re.split(r"\n{2,}", PICTURE.sub("", cell.source).strip())
+    shown = [b for b in blocks if stays.match(b)]
+    said = [b for b in blocks if not stays.match(b)]
+    if all(map(HEADING.match, shown)) and not pictures:
+        return [cell]  # nothing else to look at
+    cell.source = "\n\n".join([*shown, *pictures[:1]])
+    notes = [_new("\n\n".join(said), "notes")] if said else []
+    more = [_new(picture, "subslide") for picture in pictures[1:]]
+    return [cell, *notes, *more]
+
+
+def _new(source, slide_type):
+    metadata = {"slideshow": {"slide_type": slide_type}}
+    return new_markdown_cell(source, metadata=metadata)
+
+
+def _hold_back(cell, before):
+    """An output that was to be predicted, and code that draws a picture."""
+    asked = before is not None and QUESTION.search(before.source)
+    cell.metadata["predicted"] = bool(asked)
+    picture = any("image/png" in o.get("data", {}) for o in cell.outputs)
+    if picture and len(cell.source.splitlines()) > CODE_ABOVE_PICTURE:
+        cell.metadata["transient"] = {"remove_source": True}

@@ -1,0 +1,633 @@
+"""The checks of notebook 03 accept what is right and name what is wrong."""
+
+import functools
+import math
+import textwrap
+import time
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+import gptlib
+from classroom.checks.feed_forward import feed_forward, gelu, swiglu
+from classroom.checks.guard import HINTS
+
+
+def written(init, forward, signature="self, cfg"):
+    """The class that a learner would have in the cell."""
+    source = (
+        f"class My(nn.Module):\n    def __init__({signature}):\n"
+        f"        super().__init__()\n{textwrap.indent(init, ' ' * 8)}\n"
+        f"    def forward(self, x):\n{textwrap.indent(forward, ' ' * 8)}\n"
+    )
+    names = {
+        "torch": torch, "nn": nn, "F": F, "math": math, "gptlib": gptlib,
+        "GELU": gptlib.GELU,
+    }  # fmt: skip
+    exec(compile(source, "<cell>", "exec"), names)
+    return names["My"]
+
+
+# --- GELU ----------------------------------------------------------------
+
+INNER = "math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)"
+HALF = f"0.5 * x * (1 + torch.tanh({INNER}))"
+
+
+def curve(formula, before=""):
+    return written("", f"{before}\nreturn {formula}", "self")
+
+
+def inner(formula):
+    return f"0.5 * x * (1 + torch.tanh({formula}))"
+
+
+WRONG_GELU = [
+    ("exact-form", "F.gelu(x)"),
+    ("exact-form", "0.5 * x * (1 + torch.erf(x / math.sqrt(2)))"),
+    ("exact-form", "x * torch.distributions.Normal(0, 1).cdf(x)"),
+    ("sigmoid-form", "x * torch.sigmoid(1.702 * x)"),
+    ("sigmoid-form", "x / (1 + torch.exp(-1.702 * x))"),
+    ("relu", "torch.relu(x)"),
+    ("relu", "torch.clamp(x, min=0)"),
+    ("silu", "x * torch.sigmoid(x)"),
+    ("leaky-relu", "F.leaky_relu(x)"),
+    ("elu", "F.elu(x)"),
+    ("no-activation", "x"),
+    ("tanh", "torch.tanh(x)"),
+    ("erf-without-root", "0.5 * x * (1 + torch.erf(x))"),
+    ("exact-form-half-missing", "x * (1 + torch.erf(x / math.sqrt(2)))"),
+    ("half-missing", HALF.removeprefix("0.5 * ")),
+    ("half-missing", f"x + x * torch.tanh({INNER})"),
+    ("half-twice", f"0.5 * {HALF}"),
+    ("x-missing", HALF.replace("0.5 * x *", "0.5 *")),
+    ("one-missing", f"0.5 * x * torch.tanh({INNER})"),
+    ("sign-flipped", HALF.replace("1 +", "1 -")),
+    ("one-negative", f"0.5 * x * (torch.tanh({INNER}) - 1)"),
+    ("tanh-missing", f"0.5 * x * (1 + {INNER})"),
+    ("sigmoid-for-tanh", HALF.replace("tanh", "sigmoid")),
+    ("sigmoid-for-tanh", f"x * torch.sigmoid({INNER})"),
+    ("erf-for-tanh", HALF.replace("tanh", "erf")),
+    ("bracket-missing", inner("math.sqrt(2 / math.pi) * x + 0.044715 * x**3")),
+    ("bracket-misplaced", inner("math.sqrt(2 / math.pi) * (x + (0.044715 * "
+                                "x)**3)")),
+    ("wrong-sign", HALF.replace("x + ", "x - ")),
+    ("product-for-sum", HALF.replace("x + 0", "x * 0")),
+    ("x-missing-inside", HALF.replace("(x + 0", "(0")),
+    ("wrong-constant", inner("(x + 0.044715 * x**3) / math.sqrt(2/math.pi)")),
+    ("wrong-power", HALF.replace("**3", "**2")),
+    ("wrong-power", HALF.replace("x**3", "x * x")),
+    ("wrong-power", HALF.replace("**3", "")),
+    ("cube-missing", inner("math.sqrt(2 / math.pi) * x")),
+    ("wrong-constant", HALF.replace("0.044715", "0.44715")),
+    ("wrong-constant", HALF.replace("0.044715", "0.0044715")),
+    ("wrong-constant", HALF.replace("0.044715", "0.044751")),
+    ("wrong-constant", HALF.replace("0.044715", "0.04715")),
+    ("wrong-constant", HALF.replace("0.044715", "0.4")),
+    ("wrong-constant", HALF.replace("math.sqrt(2 / math.pi)", "2 / math.pi")),
+    ("wrong-constant", HALF.replace("2 / math.pi", "2 * math.pi")),
+    ("wrong-constant", HALF.replace("2 / math.pi", "math.pi / 2")),
+    ("wrong-constant", HALF.replace("sqrt(2 /", "sqrt(1 /")),
+    ("wrong-constant", HALF.replace("math.sqrt(2 / math.pi)", "0.8")),
+    ("wrong-constant", HALF.replace("math.sqrt(2 / math.pi)",
+                                    "math.sqrt(2) / math.pi")),
+    ("half-missing", HALF.removeprefix("0.5 * ").replace(
+        "math.sqrt(2 / math.pi)", "2 / math.pi")),
+    ("gradient-detached", HALF.replace("x *", "x.detach() *", 1)),
+    ("gradient-detached", HALF.replace("x", "x.data")),
+    ("overflow", "0.5 * x * (1 + (lambda z: (z.exp() - (-z).exp()) / "
+     f"(z.exp() + (-z).exp()))({INNER}))"),
+    ("wrong-shape", f"({HALF}).sum()"),
+    ("wrong-type", f"({HALF}).tolist()"),
+    ("returns-none", "None"),
+    ("wrong-values", HALF + " + 0.1"),
+    ("not-elementwise", f"({HALF}) * (1 if x.dim() == 1 else x.norm())"),
+    ("not-elementwise", f"F.dropout({HALF}, 0.5, x.dim() > 1)"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name, formula", WRONG_GELU)
+def test_a_wrong_gelu_is_named(name, formula):
+    result = gelu(curve(formula, "y = 1"))
+    assert (result.status, result.mistake) == ("failed", name), result
+    assert len(result.message) < 500
+
+
+def test_a_gelu_that_changes_its_input_is_named():
+    assert gelu(curve("x.mul_(0.5)")).mistake == "input-overwritten"
+    in_place = curve("x", f"x *= 0.5 * (1 + torch.tanh({INNER}))")
+    assert gelu(in_place).mistake == "input-overwritten"
+
+
+def test_a_gelu_with_parameters_is_named():
+    answer = written("self.a = nn.PReLU()", "return self.a(x)", "self")
+    assert gelu(answer).mistake == "extra-parameters"
+
+
+class TanhGELU(nn.GELU):
+    def __init__(self):
+        super().__init__("tanh")
+
+
+class Stored(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("c", torch.tensor(2 / math.pi).sqrt())
+
+    @staticmethod
+    def bend(x, c):
+        return torch.tanh(c * (x + 0.044715 * torch.pow(x, 3)))
+
+    def forward(self, x):
+        return 0.5 * x * (1 + self.bend(x, self.c))
+
+
+RIGHT_GELU = {
+    "the reference": curve(HALF),
+    "gptlib's": gptlib.GELU,
+    "subclass": TanhGELU,
+    "lambda": lambda: nn.GELU("tanh"),
+    "partial": functools.partial(nn.GELU, approximate="tanh"),
+    "functional": curve("F.gelu(x, approximate='tanh')"),
+    "buffer": Stored,
+    "digits": curve(inner("0.7978845608 * (x + 0.044715 * x * x * x)")),
+    "few digits": curve(inner("0.79788 * (x + 0.044715 * x ** 3)")),
+    "factored": curve(inner(
+        "math.sqrt(2 / math.pi) * x * (1 + 0.044715 * x**2)")),
+    "sigmoid of twice": curve(f"x * torch.sigmoid(2 * {INNER})"),
+    "preallocated": written("", (
+        f"out = torch.empty_like(x)\nout[...] = {HALF}\nreturn out"), "self"),
+    "half of x": curve(f"x / 2 + x / 2 * torch.tanh({INNER})"),
+    "solution": curve("x * share", "cubed = x + 0.044715 * x**3\nshare = "
+                      "0.5 * (1 + torch.tanh(math.sqrt(2 / math.pi) * cubed))"
+                      ),
+    "in place on its own": curve("y.add_(1).mul_(x).mul_(0.5)",
+                                 f"y = torch.tanh({INNER}).clone()"),
+    "tensor root": curve(HALF.replace(
+        "math.sqrt(2 / math.pi)", "torch.sqrt(torch.tensor(2 / torch.pi))")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("style", RIGHT_GELU)
+def test_a_right_gelu_passes(style):
+    result = gelu(RIGHT_GELU[style])
+    assert (result.status, result.mistake) == ("passed", None), result
+
+
+@pytest.mark.parametrize(
+    "formula, words",
+    [
+        ("F.gelu(x)", ["exact form", "tanh form was asked for", "trained"]),
+        ("torch.relu(x)", ["ReLU", "expected"]),
+        (HALF.replace("0.044715", "0.04715"), ["0.04715", "0.044715"]),
+        (HALF.replace("2 / math.pi", "3 / math.pi"), ["0.9772", "0.7979"]),
+        (HALF + " + 0.1", ["At x = ", "expected", "by hand"]),
+    ],
+)
+def test_the_message_of_gelu_says_what_was_seen(formula, words):
+    message = gelu(curve(formula)).message
+    for word in words:
+        assert word in message
+
+
+# --- the feed-forward network --------------------------------------------
+
+INIT = """
+d = cfg["emb_dim"]
+self.layers = nn.Sequential(nn.Linear(d, 4 * d), GELU(), nn.Linear(4 * d, d))
+"""
+TWO = """
+d = cfg["emb_dim"]
+self.fc1 = nn.Linear(d, 4 * d)
+self.fc2 = nn.Linear(4 * d, d)
+self.drop = nn.Dropout(cfg["drop_rate"])
+self.act = GELU()
+"""
+CALL = "return self.layers(x)"
+FF = "return self.fc2(self.act(self.fc1(x)))"
+
+
+def sequence(*parts):
+    return (
+        f'd = cfg["emb_dim"]\nself.layers = nn.Sequential({", ".join(parts)})'
+    )
+
+
+UP, DOWN = "nn.Linear(d, 4 * d)", "nn.Linear(4 * d, d)"
+WRONG_FF = [
+    ("wrong-width", INIT.replace("4 *", "2 *"), CALL),
+    ("wrong-width", INIT.replace("4 *", "3 *"), CALL),
+    ("wrong-width", INIT.replace("4 * d", "d"), CALL),
+    ("wrong-width", TWO.replace("4 *", "8 *"), FF),
+    ("wrong-width", TWO.replace("(4 * d, d)", "(4 * d, 4 * d)"), FF),
+    ("wrong-width", sequence(UP, "GELU()", "nn.Linear(d, d)"), CALL),
+    ("wrong-width", sequence("nn.Linear(d, 3072)", "GELU()",
+                             "nn.Linear(3072, d)"), CALL),
+    ("width-hardcoded", INIT.replace('cfg["emb_dim"]', "768"), CALL),
+    ("width-hardcoded", INIT.replace('cfg["emb_dim"]', "8"), CALL),
+    ("layers-swapped", sequence(DOWN, "GELU()", UP), CALL),
+    ("layers-swapped", TWO, "return self.fc1(self.act(self.fc2(x)))"),
+    ("no-activation", sequence(UP, DOWN), CALL),
+    ("no-activation", TWO, "return self.fc2(self.fc1(x))"),
+    ("no-activation", TWO, "h = self.fc1(x)\nself.act(h)\n"
+     "return self.fc2(h)"),
+    ("activation-after-second", sequence(UP, DOWN, "GELU()"), CALL),
+    ("activation-after-second", TWO,
+     "return self.act(self.fc2(self.fc1(x)))"),
+    ("activation-after-second", sequence(UP, "GELU()", DOWN, "GELU()"), CALL),
+    ("activation-after-second", sequence(UP, DOWN, "nn.GELU()"), CALL),
+    ("activation-after-second", sequence(UP, "nn.GELU()", DOWN, "nn.GELU()"),
+     CALL),
+    ("activation-after-second", sequence(UP, "GELU()", DOWN, "nn.ReLU()"),
+     CALL),
+    ("activation-before-first", sequence("GELU()", UP, DOWN), CALL),
+    ("activation-before-first", sequence("GELU()", UP, "GELU()", DOWN), CALL),
+    ("activation-twice", sequence(UP, "GELU()", "GELU()", DOWN), CALL),
+    ("relu", sequence(UP, "nn.ReLU()", DOWN), CALL),
+    ("relu", TWO, "return self.fc2(F.relu(self.fc1(x)))"),
+    ("silu", sequence(UP, "nn.SiLU()", DOWN), CALL),
+    ("tanh", sequence(UP, "nn.Tanh()", DOWN), CALL),
+    ("sigmoid", sequence(UP, "nn.Sigmoid()", DOWN), CALL),
+    ("softmax", sequence(UP, "nn.Softmax(-1)", DOWN), CALL),
+    ("sigmoid-form", TWO, "h = self.fc1(x)\n"
+     "return self.fc2(h * torch.sigmoid(1.702 * h))"),
+    ("half-missing", TWO, "return self.fc2(2 * self.act(self.fc1(x)))"),
+    ("bias-missing", INIT.replace("4 * d)", "4 * d, bias=False)"), CALL),
+    ("bias-missing", TWO.replace("d)\nself.d", "d, bias=False)\nself.d"), FF),
+    ("bias-missing", TWO.replace("d)\n", "d, bias=False)\n"), FF),
+    ("bias-unused", TWO,
+     "h = x @ self.fc1.weight.T\nreturn self.fc2(self.act(h))"),
+    ("layer-missing", sequence("nn.Linear(d, d)", "GELU()"), CALL),
+    ("layer-missing", sequence(UP, "GELU()"), CALL),
+    ("extra-layer", sequence(UP, "GELU()", "nn.Linear(4 * d, 4 * d)",
+                             "GELU()", DOWN), CALL),
+    ("extra-layer", sequence(UP, "GELU()", DOWN, "nn.Linear(d, d)"), CALL),
+    ("extra-parameters", sequence("nn.LayerNorm(d)", UP, "GELU()", DOWN),
+     CALL),
+    ("extra-parameters", sequence(UP, "nn.PReLU()", DOWN), CALL),
+    ("not-registered", 'd = cfg["emb_dim"]\nself.layers = '
+     f"[{UP}, GELU(), {DOWN}]", "for layer in self.layers:\n"
+     "    x = layer(x)\nreturn x"),
+    ("not-registered", 'self.d = cfg["emb_dim"]', "return nn.Linear("
+     "4 * self.d, self.d)(GELU()(nn.Linear(self.d, 4 * self.d)(x)))"),
+    ("dropout-inside", INIT.replace("DOWN", "").replace(
+        "GELU(),", 'GELU(), nn.Dropout(cfg["drop_rate"]),'), CALL),
+    ("dropout-inside", TWO, FF.replace("return ", "return self.drop(") + ")"),
+    ("not-repeatable", TWO, FF.replace("return ", "return F.dropout(") + ")"),
+    ("mixes-positions", TWO, FF.replace("(x)", "(x.mean(1, keepdim=True)"
+                                        ".expand_as(x))")),
+    ("mixes-positions", TWO,
+     "return self.fc2(self.act(self.fc1(x)).softmax(1))"),
+    ("mixes-positions", TWO, "y = x + x.roll(1, dims=1)\n"
+     + FF.replace("(x)", "(y)")),
+    ("mixes-positions", TWO, "y = x.cumsum(1)\n" + FF.replace("(x)", "(y)")),
+    ("mixes-positions", TWO, "h = self.fc1(x)\nh = h - h.mean(1, True)\n"
+     "return self.fc2(self.act(h))"),
+    ("mixes-positions", TWO, "b, t, d = x.shape\n"
+     "x = x.transpose(1, 2).reshape(b, t, d)\n" + FF),
+    ("mixes-positions", INIT, "return self.layers(x.mT).mT"),
+    ("mixes-positions", TWO, "h = self.fc1(x.transpose(1, 2))\n"
+     "return self.fc2(self.act(h)).transpose(1, 2)"),
+    ("mixes-positions", sequence("nn.Conv1d(d, 4 * d, 3, padding=1)",
+                                 "GELU()", "nn.Conv1d(4 * d, d, 1)"),
+     "return self.layers(x.mT).mT"),
+    ("mixes-batch", TWO, "x = x - x.mean(0, keepdim=True)\n" + FF),
+    ("mixes-batch", TWO, "x = x.flip(0)\n" + FF),
+    ("shortcut-inside", INIT, "return x + self.layers(x)"),
+    ("shortcut-inside", TWO, FF.replace("return", "y =") + "\nreturn y + x"),
+    ("softmax-at-the-end", INIT, "return self.layers(x).softmax(-1)"),
+    ("wrong-shape", INIT, "return self.layers(x).mean(1)"),
+    ("wrong-shape", TWO, "return self.act(self.fc1(x))"),
+    ("returns-none", INIT, "self.layers(x)"),
+    ("wrong-values", INIT, "return 2 * self.layers(x)"),
+    ("input-overwritten", INIT, "x += 1\nreturn self.layers(x)"),
+    ("gradient-detached", INIT, "return self.layers(x.detach())"),
+    ("gradient-detached", TWO, FF.replace(
+        "self.act(self.fc1(x))", "self.act(self.fc1(x)).detach()")),
+    ("gradient-detached", INIT, "with torch.no_grad():\n"
+     "    return self.layers(x)"),
+    ("shape-dependent", INIT, "if len(x) == 2:\n    return self.layers(x)\n"
+     "return x"),
+    ("exception", TWO, "return self.fc2(self.fc1(x).view(2, -1))"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name, init, forward", WRONG_FF)
+def test_a_wrong_feed_forward_is_named(name, init, forward):
+    result = feed_forward(written(init, forward))
+    assert (result.status, result.mistake) == ("failed", name), result
+    assert len(result.message) < 500
+
+
+class Inherited(gptlib.FeedForward):
+    pass
+
+
+class AsSequential(nn.Sequential):
+    def __init__(self, cfg):
+        d = cfg["emb_dim"]
+        super().__init__(
+            nn.Linear(d, 4 * d), nn.GELU("tanh"), nn.Linear(4 * d, d)
+        )
+
+
+def as_function(cfg):
+    d = cfg["emb_dim"]
+    return nn.Sequential(
+        nn.Linear(d, 4 * d), gptlib.GELU(), nn.Linear(4 * d, d)
+    )
+
+
+RAW = """
+d = cfg["emb_dim"]
+self.w1 = nn.Parameter(torch.randn(d, 4 * d))
+self.w2 = nn.Parameter(torch.randn(4 * d, d))
+self.b1 = nn.Parameter(torch.zeros(4 * d))
+self.b2 = nn.Parameter(torch.zeros(d))
+"""
+RIGHT_FF = {
+    "the reference": written(INIT, CALL),
+    "gptlib's": gptlib.FeedForward,
+    "inherited": Inherited,
+    "sequential": AsSequential,
+    "function": as_function,
+    "two layers": written(TWO, FF),
+    "functional": written(TWO, FF.replace(
+        "self.act(self.fc1(x))", "F.gelu(self.fc1(x), approximate='tanh')")),
+    "module list": written(INIT.replace("Sequential(", "ModuleList([").replace(
+        "(4 * d, d))", "(4 * d, d)])"), "for layer in self.layers:\n"
+        "    x = layer(x)\nreturn x"),
+    "exact form": written(sequence(UP, "nn.GELU()", DOWN), CALL),
+    "(in, out)": written(RAW, "h = F.gelu(x @ self.w1 + self.b1, "
+                         "approximate='tanh')\nreturn h @ self.w2 + self.b2"),
+    "einsum": written(RAW, "h = torch.einsum('btd,dh->bth', x, self.w1)\n"
+                      "h = GELU()(h + self.b1)\nreturn torch.einsum("
+                      "'bth,hd->btd', h, self.w2) + self.b2"),
+    "convolution": written(
+        'd = cfg["emb_dim"]\nself.layers = nn.Sequential(nn.Conv1d('
+        "d, 4 * d, 1), GELU(), nn.Conv1d(4 * d, d, 1))",
+        "return self.layers(x.mT).mT"),
+    "flattened": written(INIT, "b, t, d = x.shape\n"
+                         "return self.layers(x.reshape(b * t, d))"
+                         ".view(b, t, d)"),
+    "position by position": written(INIT, (
+        "return torch.stack([self.layers(x[:, i])"
+        " for i in range(x.shape[1])], dim=1)")),
+    "other order": written(
+        'd = cfg["emb_dim"]\nself.out = nn.Linear(4 * d, d)\n'
+        "self.enter = nn.Linear(d, 4 * d)",
+        "return self.out(nn.functional.gelu(self.enter(x), "
+        "approximate='tanh'))"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("style", RIGHT_FF)
+def test_a_right_feed_forward_passes(style):
+    start = time.process_time()
+    result = feed_forward(RIGHT_FF[style])
+    assert (result.status, result.mistake) == ("passed", None), result
+    assert time.process_time() - start < 1
+    assert ("exact form" in result.message) == (style == "exact form")
+
+
+@pytest.mark.parametrize(
+    "init, forward, words",
+    [
+        (INIT.replace("4 *", "2 *"), CALL, ["(12, 6)", "6 → 24"]),
+        (sequence(UP, DOWN), CALL, ["no bend at all", "expected"]),
+        (
+            sequence(UP, "GELU()", DOWN, "GELU()"),
+            CALL,
+            ["after the second layer as well", "(2, 5, 6)"],
+        ),
+        (
+            TWO,
+            "y = x.cumsum(1)\n" + FF.replace("(x)", "(y)"),
+            ["position 1", "position 2"],
+        ),
+        (
+            sequence(UP, "nn.ReLU()", DOWN),
+            "return x + self.layers(x)",
+            ["ReLU", "second mistake", "added at the end"],
+        ),
+    ],
+)
+def test_the_message_of_feed_forward_says_what_was_seen(init, forward, words):
+    message = feed_forward(written(init, forward)).message
+    for word in words:
+        assert word in message
+
+
+# --- SwiGLU --------------------------------------------------------------
+
+GATES = """
+d = cfg["emb_dim"]
+h = round(8 * d / 3)
+self.gate = nn.Linear(d, h, bias=False)
+self.up = nn.Linear(d, h, bias=False)
+self.down = nn.Linear(h, d, bias=False)
+"""
+SWIGLU = "return self.down(F.silu(self.gate(x)) * self.up(x))"
+
+
+def gated(formula):
+    return f"g, u = self.gate(x), self.up(x)\nreturn {formula}"
+
+
+WRONG_SWIGLU = [
+    ("width-rounded-down", GATES.replace("round(8 * d / 3)", "8 * d // 3"),
+     SWIGLU),
+    ("width-rounded-down", GATES.replace("round(8 * d / 3)",
+                                         "int(2 * 4 * d / 3)"), SWIGLU),
+    ("width-rounded-up", GATES.replace("round(8 * d / 3)",
+                                       "math.ceil(8 * d / 3)"), SWIGLU),
+    ("wrong-width", GATES.replace("round(8 * d / 3)", "4 * d"), SWIGLU),
+    ("wrong-width", GATES.replace("8 * d / 3", "4 * d / 3"), SWIGLU),
+    ("width-hardcoded", GATES.replace('cfg["emb_dim"]', "768"), SWIGLU),
+    ("bias-present", GATES.replace(", bias=False", ""), SWIGLU),
+    ("bias-present", GATES.replace(", bias=False", "", 1), SWIGLU),
+    ("layers-swapped", GATES.replace("(h, d,", "(d, h,"), SWIGLU),
+    ("gate-up-swapped", GATES, gated("self.down(g * F.silu(u))")),
+    ("gate-up-swapped", GATES.replace("gate =", "g =").replace(
+        "up =", "gate =").replace("g =", "up ="),
+     "return self.down(self.gate(x) * F.silu(self.up(x)))"),
+    ("silu-on-both", GATES, gated("self.down(F.silu(g) * F.silu(u))")),
+    ("silu-after-product", GATES, gated("self.down(F.silu(g * u))")),
+    ("silu-after-product", GATES, gated("self.down(F.silu(F.silu(g) * u))")),
+    ("activation-after-down", GATES, gated("F.silu(self.down(g * u))")),
+    ("activation-after-down", GATES,
+     gated("F.silu(self.down(F.silu(g) * u))")),
+    ("no-activation", GATES, gated("self.down(g * u)")),
+    ("relu", GATES, gated("self.down(torch.relu(g) * u)")),
+    ("gelu", GATES, gated("self.down(F.gelu(g) * u)")),
+    ("gelu", GATES, gated("self.down(GELU()(g) * u)")),
+    ("sigmoid", GATES, gated("self.down(torch.sigmoid(g) * u)")),
+    ("gate-added", GATES, gated("self.down(F.silu(g) + u)")),
+    ("up-unused", GATES, gated("self.down(F.silu(g))")),
+    ("gate-unused", GATES, gated("self.down(u)")),
+    ("gate-used-twice", GATES, gated("self.down(F.silu(g) * g)")),
+    ("up-used-twice", GATES, gated("self.down(F.silu(u) * u)")),
+    ("shortcut-inside", GATES, gated("x + self.down(F.silu(g) * u)")),
+    ("layer-missing", GATES.replace(
+        "self.down = nn.Linear(h, d, bias=False)", "").replace(
+            "self.up = nn.Linear(d, h, bias=False)", ""),
+     "return F.silu(self.gate(x))"),
+    ("extra-layer", GATES + "self.o = nn.Linear(d, d, bias=False)", SWIGLU),
+    ("not-registered", 'd = cfg["emb_dim"]\nself.layers = [nn.Linear(d, d)]',
+     "return self.layers[0](x)"),
+    ("mixes-positions", GATES, gated("self.down(F.silu(g).softmax(1) * u)")),
+    ("dropout-inside", GATES, gated(
+        "F.dropout(self.down(F.silu(g) * u), 0.5, self.training)")),
+    ("gradient-detached", GATES, gated("self.down(F.silu(g).detach() * u)")),
+    ("wrong-shape", GATES, gated("F.silu(g) * u")),
+    ("wrong-values", GATES, gated("3 * self.down(F.silu(g) * u)")),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name, init, forward", WRONG_SWIGLU)
+def test_a_wrong_swiglu_is_named(name, init, forward):
+    result = swiglu(written(init, forward))
+    assert (result.status, result.mistake) == ("failed", name), result
+    assert len(result.message) < 500
+
+
+FUSED = """
+d = cfg["emb_dim"]
+self.h = round(8 * d / 3)
+self.both = nn.Linear(d, 2 * self.h, bias=False)
+self.down = nn.Linear(self.h, d, bias=False)
+"""
+RIGHT_SWIGLU = {
+    "the reference": written(GATES, SWIGLU),
+    "sigmoid": written(GATES, gated("self.down(g * g.sigmoid() * u)")),
+    "nn.SiLU": written(GATES, gated("self.down(u * nn.SiLU()(g))")),
+    "whole numbers": written(
+        GATES.replace("round(8 * d / 3)", "(16 * d + 3) // 6"), SWIGLU),
+    "plus a half": written(
+        GATES.replace("round(8 * d / 3)", "int(8 * d / 3 + 0.5)"), SWIGLU),
+    "other names": written(
+        GATES.replace("gate", "w1").replace("up", "w3").replace("down", "w2"),
+        "return self.w2(F.silu(self.w1(x)) * self.w3(x))"),
+    "gate and SiLU together": written(
+        GATES.replace("h, bias=False)\nself.up",
+                      "h, bias=False), nn.SiLU())\nself.up").replace(
+            "gate = ", "gate = nn.Sequential("),
+        "return self.down(self.gate(x) * self.up(x))"),
+    "fused": written(FUSED, "g, u = self.both(x).split(self.h, dim=-1)\n"
+                     "return self.down(F.silu(g) * u)"),
+    "fused, up first": written(FUSED, "u, g = self.both(x).chunk(2, dim=-1)\n"
+                               "return self.down(F.silu(g) * u)"),
+    "(in, out)": written(
+        GATES.replace("Linear(d, h, bias=False)",
+                      "Parameter(torch.randn(d, h))").replace(
+            "Linear(h, d, bias=False)", "Parameter(torch.randn(h, d))"),
+        "return (F.silu(x @ self.gate) * (x @ self.up)) @ self.down"),
+    "(in, out), other names": written(
+        GATES.replace("Linear(d, h, bias=False)",
+                      "Parameter(torch.randn(d, h))").replace(
+            "Linear(h, d, bias=False)", "Parameter(torch.randn(h, d))")
+        .replace("up", "v"),
+        "return (F.silu(x @ self.gate) * (x @ self.v)) @ self.down"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("style", RIGHT_SWIGLU)
+def test_a_right_swiglu_passes(style):
+    result = swiglu(RIGHT_SWIGLU[style])
+    assert (result.status, result.mistake) == ("passed", None), result
+
+
+# --- all three -----------------------------------------------------------
+
+
+def stubs(signature):
+    return [
+        None,
+        ...,
+        type("Empty", (nn.Module,), {}),
+        written("raise NotImplementedError", "return x", signature),
+        written("...", "raise NotImplementedError", signature),
+        written("self.l = nn.Linear(2, 2)", "pass", signature),
+        written("self.a = 1", "...", signature),
+        written("self.a = 1", '"""Bend x."""', signature),
+        written("", "raise NotImplementedError('todo')", signature),
+    ]
+
+
+@pytest.mark.parametrize("number", range(9))
+@pytest.mark.parametrize("check", [gelu, feed_forward, swiglu])
+def test_a_stub_is_not_attempted(check, number):
+    signature = "self" if check is gelu else "self, cfg"
+    result = check(stubs(signature)[number])
+    assert (result.status, result.mistake) == ("not attempted", None)
+
+
+def test_a_stub_behind_right_layers_is_not_attempted():
+    stub = "raise NotImplementedError"
+    assert feed_forward(written(INIT, stub)).status == "not attempted"
+    assert swiglu(written(GATES, stub)).status == "not attempted"
+
+
+@pytest.mark.parametrize(
+    "check, name, answer",
+    [
+        (gelu, "wrong-signature", written(INIT, CALL)),
+        (gelu, "not-a-class", nn.GELU("tanh")),
+        (gelu, "wrong-signature", lambda x: F.gelu(x)),
+        (feed_forward, "wrong-signature", written(INIT, CALL, "self")),
+        (feed_forward, "wrong-signature", written(INIT, CALL, "self, a, b")),
+        (feed_forward, "not-a-module", lambda cfg: cfg),
+        (swiglu, "wrong-signature", written(GATES, CALL, "self")),
+    ],
+)
+def test_what_can_not_be_built_is_named(check, name, answer):
+    assert check(answer).mistake == name
+
+
+@pytest.mark.parametrize(
+    "check, init, forward, line",
+    [
+        (feed_forward, INIT.replace("emb_dim", "emb"), CALL, 'cfg["emb"]'),
+        (feed_forward, INIT, "return self.layer(x)", "self.layer(x)"),
+        (feed_forward, INIT.replace("GELU()", "GELU"), CALL, "Sequential("),
+        (swiglu, GATES, "return self.down(self.gate(x) @ self.up(x))", "@"),
+    ],
+)
+def test_an_exception_names_line_and_cause(
+    tmp_path, check, init, forward, line
+):
+    cell = tmp_path / "cell.py"
+    cell.write_text(
+        "from torch import nn\nfrom gptlib import GELU\n\n\n"
+        "class My(nn.Module):\n"
+        "    def __init__(self, cfg):\n        super().__init__()\n"
+        f"{textwrap.indent(init, ' ' * 8)}\n    def forward(self, x):\n"
+        f"{textwrap.indent(forward, ' ' * 8)}\n"
+    )
+    names = {}
+    exec(compile(cell.read_text(), str(cell), "exec"), names)
+    result = check(names["My"])
+    assert (result.status, result.mistake) == ("failed", "exception")
+    assert line in result.message and "line " in result.message
+    assert "Error" in result.message
+
+
+@pytest.mark.parametrize("check", [gelu, feed_forward, swiglu])
+def test_there_are_three_hints(check):
+    assert len(HINTS[check.__name__]) == 3
+
+
+@pytest.mark.parametrize(
+    "check, answer",
+    [
+        (gelu, curve(HALF + " + 0.1")),
+        (feed_forward, written(INIT, "return 2 * self.layers(x)")),
+        (swiglu, written(GATES, gated("2 * self.down(F.silu(g) * u)"))),
+    ],
+)
+def test_a_diagnosis_takes_less_than_a_second(check, answer):
+    start = time.process_time()
+    check(answer)
+    assert time.process_time() - start < 1

@@ -1,0 +1,756 @@
+"""The checks of notebook 06 know a right model and each wrong one."""
+
+import copy
+import textwrap
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+import gptlib
+from classroom.checks.model import broken_models, gpt_model
+from gptlib import (
+    GPT_CONFIG_124M,
+    DummyGPTModel,
+    GPTModel,
+    LayerNorm,
+    TransformerBlock,
+)
+
+INIT = """
+emb_dim = cfg["emb_dim"]
+self.tok_emb = nn.Embedding(cfg["vocab_size"], emb_dim)
+self.pos_emb = nn.Embedding(cfg["context_length"], emb_dim)
+self.drop_emb = nn.Dropout(cfg["drop_rate"])
+self.trf_blocks = nn.Sequential(
+    *[TransformerBlock(cfg) for _ in range(cfg["n_layers"])]
+)
+self.final_norm = LayerNorm(emb_dim)
+self.out_head = nn.Linear(emb_dim, cfg["vocab_size"], bias=False)
+"""
+BLOCKS = '*[TransformerBlock(cfg) for _ in range(cfg["n_layers"])]'
+FORWARD = """
+positions = torch.arange(in_idx.shape[1], device=in_idx.device)
+x = self.tok_emb(in_idx)
+x = x + self.pos_emb(positions)
+x = self.drop_emb(x)
+x = self.trf_blocks(x)
+x = self.final_norm(x)
+return self.out_head(x)
+"""
+ARANGE = "torch.arange(in_idx.shape[1], device=in_idx.device)"
+ADD = "x = x + self.pos_emb(positions)"
+DROP = "x = self.drop_emb(x)\n"
+STACK = "x = self.trf_blocks(x)\n"
+NORM = "x = self.final_norm(x)\n"
+HEAD = "self.out_head(x)"
+NAMES = {
+    "copy": copy,
+    "torch": torch,
+    "nn": nn,
+    "F": F,
+    "gptlib": gptlib,
+    "GPT_CONFIG_124M": GPT_CONFIG_124M,
+    "LayerNorm": LayerNorm,
+    "TransformerBlock": TransformerBlock,
+}
+
+
+def made(forward=FORWARD, init=INIT):
+    """A model with this code in its two methods."""
+    indent = " " * 8
+    code = (
+        "class Model(nn.Module):\n"
+        "    def __init__(self, cfg):\n"
+        "        super().__init__()\n"
+        f"{textwrap.indent(textwrap.dedent(init), indent)}\n"
+        "    def forward(self, in_idx):\n"
+        f"{textwrap.indent(textwrap.dedent(forward), indent)}\n"
+    )
+    scope = dict(NAMES)
+    exec(compile(code, "<cell>", "exec"), scope)
+    return scope["Model"]
+
+
+def loop(body, after=""):
+    """The stack as a loop over its blocks."""
+    return f"for block in self.trf_blocks:\n    {body}\n{after}"
+
+
+# id → what is put in place of what in FORWARD
+WRONG_FORWARD = [
+    ("position-embedding-missing", ADD, "pass"),
+    ("position-embedding-missing", ADD, "self.pos_emb(positions)"),
+    ("position-embedding-missing", ADD, "x = x + 0 * self.pos_emb(positions)"),
+    ("positions-constant", ARANGE, "torch.zeros_like(in_idx)"),
+    ("positions-constant", ARANGE, "torch.tensor([0])"),
+    ("positions-constant", ARANGE, "torch.zeros(in_idx.shape[1], dtype=int)"),
+    ("positions-constant", ARANGE, "torch.tensor(in_idx.shape[1] - 1)"),
+    ("positions-along-batch", "in_idx.shape[1]", "in_idx.shape[0]"),
+    ("positions-along-batch", "in_idx.shape[1]", "len(in_idx)"),
+    (
+        "positions-along-batch",
+        ADD,
+        "x = x + self.pos_emb(torch.arange(len(in_idx)))[:, None]",
+    ),
+    ("positions-of-all-tokens", "in_idx.shape[1]", "in_idx.numel()"),
+    (
+        "positions-of-full-context",
+        "in_idx.shape[1]",
+        "self.pos_emb.num_embeddings",
+    ),
+    ("positions-of-full-context", ADD, "x = x + self.pos_emb.weight"),
+    ("positions-from-ids", "self.pos_emb(positions)", "self.pos_emb(in_idx)"),
+    ("positions-off-by-one", ARANGE, "torch.arange(1, in_idx.shape[1] + 1)"),
+    ("positions-off-by-one", ARANGE, f"{ARANGE} - 1"),
+    (
+        "embeddings-concatenated",
+        ADD,
+        "x = torch.cat([x, self.pos_emb(positions).expand_as(x)], dim=-1)",
+    ),
+    (
+        "positions-outside-table",
+        ARANGE,
+        "torch.arange(self.tok_emb.num_embeddings)",
+    ),
+    ("positions-reversed", ARANGE, f"{ARANGE}.flip(0)"),
+    ("embeddings-multiplied", "x + self.pos_emb", "x * self.pos_emb"),
+    ("positions-subtracted", "x + self.pos_emb", "x - self.pos_emb"),
+    ("positions-added-twice", ADD, f"{ADD}\n{ADD}"),
+    ("embeddings-scaled", DROP, DROP + "x = x * x.shape[-1] ** 0.5\n"),
+    (
+        "embeddings-scaled",
+        "self.tok_emb(in_idx)",
+        "self.tok_emb(in_idx) * 12**0.5",
+    ),
+    ("token-embedding-missing", ADD, "x = 0 * x + self.pos_emb(positions)"),
+    ("token-embedding-missing", ADD, "x = self.pos_emb(positions)"),
+    ("final-norm-unused", NORM, ""),
+    ("final-norm-unused", NORM, "self.final_norm(x)\n"),
+    ("final-norm-before-blocks", STACK + NORM, NORM + STACK),
+    ("final-norm-twice", NORM, NORM + NORM),
+    ("final-norm-twice", STACK, NORM + STACK),
+    (
+        "final-norm-after-each-block",
+        STACK + NORM,
+        loop("x = self.final_norm(block(x))"),
+    ),
+    ("blocks-unused", STACK, ""),
+    ("blocks-unused", STACK, "self.trf_blocks(x)\n"),
+    ("one-block-repeated", STACK, loop("x = self.trf_blocks[0](x)")),
+    ("one-block-repeated", STACK, loop("x = self.trf_blocks[-1](x)")),
+    ("blocks-skipped", STACK, "x = self.trf_blocks[0](x)\n"),
+    ("blocks-skipped", STACK, "x = self.trf_blocks[:-1](x)\n"),
+    ("blocks-skipped", STACK, loop("y = block(x)", "x = y\n")),
+    (
+        "blocks-skipped",
+        STACK,
+        loop("return self.out_head(self.final_norm(block(x)))"),
+    ),
+    ("blocks-reversed", STACK, "x = self.trf_blocks[::-1](x)\n"),
+    ("blocks-twice", STACK, STACK + STACK),
+    (
+        "blocks-in-parallel",
+        STACK,
+        "x = sum(block(x) for block in self.trf_blocks)\n",
+    ),
+    ("extra-shortcut", STACK, "x = x + self.trf_blocks(x)\n"),
+    ("extra-shortcut", STACK, loop("x = x + block(x)")),
+    (
+        "positions-added-late",
+        f"{ADD}\n{DROP}{STACK}",
+        f"{DROP}{STACK}{ADD}\n",
+    ),
+    (
+        "positions-in-each-block",
+        f"{ADD}\n{DROP}{STACK}",
+        DROP + loop("x = block(x + self.pos_emb(positions))"),
+    ),
+    ("softmax-applied", HEAD, f"{HEAD}.softmax(dim=-1)"),
+    ("softmax-applied", HEAD, f"torch.softmax({HEAD}, dim=1)"),
+    ("log-softmax-applied", HEAD, f"F.log_softmax({HEAD}, dim=-1)"),
+    ("activation-on-logits", HEAD, f"torch.sigmoid({HEAD})"),
+    ("last-position-only", HEAD, f"{HEAD}[:, -1]"),
+    ("last-position-only", HEAD, f"{HEAD}[:, -1, :]"),
+    ("last-position-only", HEAD, "self.out_head(x[:, -1:])"),
+    ("returns-ids", HEAD, f"{HEAD}.argmax(dim=-1)"),
+    ("head-unused", HEAD, "x"),
+    ("logits-transposed", HEAD, f"{HEAD}.transpose(1, 2)"),
+    ("logits-flattened", HEAD, f"{HEAD}.flatten(0, 1)"),
+    ("logits-flattened", HEAD, f"{HEAD}.view(-1, 31)"),
+    ("averaged-over-positions", HEAD, f"{HEAD}.mean(dim=1)"),
+    ("tied", HEAD, "x @ self.tok_emb.weight.T"),
+    ("tied", HEAD, "F.linear(x, self.tok_emb.weight)"),
+    ("embedding-dropout-missing", DROP, ""),
+    ("embedding-dropout-missing", DROP, "self.drop_emb(x)\n"),
+    (
+        "embedding-dropout-on-tokens-only",
+        f"{ADD}\n{DROP}",
+        f"{DROP}{ADD}\n",
+    ),
+    (
+        "embedding-dropout-on-positions-only",
+        f"{ADD}\n{DROP}",
+        "x = x + self.drop_emb(self.pos_emb(positions))\n",
+    ),
+    ("dropout-after-blocks", DROP + STACK, STACK + DROP),
+    ("dropout-on-logits", f"{DROP}", "", HEAD, f"self.drop_emb({HEAD})"),
+    (
+        "embedding-dropout-on-each",
+        f"{ADD}\n{DROP}",
+        "x = self.drop_emb(x) + self.drop_emb(self.pos_emb(positions))\n",
+    ),
+    ("embedding-dropout-twice", DROP, DROP + DROP),
+    ("dropout-in-eval", "self.drop_emb(x)", "F.dropout(x, self.drop_emb.p)"),
+    (
+        "drop-rate-not-handed-on",
+        "self.drop_emb(x)",
+        "F.dropout(x, 0.1, self.training)",
+    ),
+    ("block-dropout-missing", STACK, "self.trf_blocks.eval()\n" + STACK),
+    ("positions-on-wrong-device", ", device=in_idx.device", ""),
+    ("positions-on-wrong-device", "in_idx.device", '"cpu"'),
+    (
+        "positions-on-wrong-device",
+        "in_idx.device",
+        '"cuda" if torch.cuda.is_available() else "cpu"',
+    ),
+    (
+        "positions-on-wrong-device",
+        ARANGE,
+        "torch.tensor(list(range(in_idx.shape[1])))",
+    ),
+    ("gradient-cut", STACK, "x = self.trf_blocks(x.detach())\n"),
+    ("gradient-cut", f"return {HEAD}", f"return {HEAD}.detach()"),
+    (
+        "gradient-cut",
+        "self.pos_emb(positions)",
+        "self.pos_emb(positions).data",
+    ),
+    ("returns-none", f"return {HEAD}", HEAD),
+    ("wrong-type", f"return {HEAD}", f"return {HEAD}, None"),
+    ("wrong-shape", f"return {HEAD}", f"return {HEAD}[0]"),
+    ("wrong-values", f"return {HEAD}", f"return {HEAD} + 1"),
+    (
+        "input-changed",
+        "x = self.tok_emb(in_idx)",
+        "in_idx[:] = 3\nx = self.tok_emb(in_idx)",
+    ),
+    # two mistakes together: the first along the data path is named
+    ("position-embedding-missing", ADD, "", NORM, ""),
+    (
+        "positions-constant",
+        ARANGE,
+        "torch.tensor([0])",
+        HEAD,
+        f"{HEAD}.softmax(-1)",
+    ),
+    ("final-norm-unused", NORM, "", HEAD, f"{HEAD}.softmax(-1)"),
+]
+
+WRONG_INIT = [
+    ("blocks-in-list", f"nn.Sequential(\n    {BLOCKS}\n)", f"[{BLOCKS}]"),
+    ("blocks-in-list", f"nn.Sequential(\n    {BLOCKS}\n)", f"({BLOCKS},)"),
+    (
+        "one-block-repeated",
+        BLOCKS,
+        '*[TransformerBlock(cfg)] * cfg["n_layers"]',
+    ),
+    (
+        "one-block-repeated",
+        f"nn.Sequential(\n    {BLOCKS}\n)",
+        'nn.ModuleList([TransformerBlock(cfg)] * cfg["n_layers"])',
+    ),
+    (
+        "one-block-repeated",
+        BLOCKS,
+        "*(lambda b: [b for _ in range(4)])(TransformerBlock(cfg))",
+    ),
+    ("wrong-number-of-blocks", '["n_layers"]', '["n_heads"]'),
+    ("wrong-number-of-blocks", 'cfg["n_layers"]', "12"),
+    ("wrong-number-of-blocks", '(cfg["n_layers"])', '(cfg["n_layers"] - 1)'),
+    ("wrong-number-of-blocks", BLOCKS, "TransformerBlock(cfg)"),
+    (
+        "placeholder-blocks",
+        BLOCKS,
+        BLOCKS.replace("Trans", "gptlib.skeleton.DummyTrans"),
+    ),
+    (
+        "wrong-block",
+        BLOCKS,
+        BLOCKS.replace("cfg)", 'cfg | {"qkv_bias": False})'),
+    ),
+    ("wrong-block", BLOCKS, BLOCKS.replace("cfg)", 'cfg | {"n_heads": 4})')),
+    (
+        "drop-rate-not-handed-on",
+        BLOCKS,
+        BLOCKS.replace("cfg)", 'cfg | {"drop_rate": 0.0})'),
+    ),
+    ("drop-rate-not-handed-on", 'Dropout(cfg["drop_rate"])', "Dropout(0.1)"),
+    ("drop-rate-not-handed-on", 'Dropout(cfg["drop_rate"])', "Dropout()"),
+    ("final-norm-missing", "LayerNorm(emb_dim)", "nn.Identity()"),
+    (
+        "final-norm-missing",
+        "LayerNorm(emb_dim)",
+        "gptlib.DummyLayerNorm(emb_dim)",
+    ),
+    ("final-norm-missing", "self.final_norm = LayerNorm(emb_dim)\n", ""),
+    ("final-norm-wrong", "LayerNorm(emb_dim)", "nn.RMSNorm(emb_dim)"),
+    ("final-norm-wrong", "LayerNorm(emb_dim)", 'LayerNorm(cfg["vocab_size"])'),
+    ("bias-in-head", ", bias=False", ""),
+    ("bias-in-head", "bias=False", "bias=True"),
+    ("bias-in-head", "bias=False", 'bias=not cfg["qkv_bias"]'),
+    (
+        "tied",
+        "bias=False)",
+        "bias=False)\nself.out_head.weight = self.tok_emb.weight",
+    ),
+    (
+        "tied",
+        "bias=False)",
+        "bias=False)\nself.tok_emb.weight = self.out_head.weight",
+    ),
+    (
+        "tied",
+        "bias=False)",
+        "bias=False)\nself.out_head.weight.data = self.tok_emb.weight.data",
+    ),
+    (
+        "position-embedding-missing",
+        'self.pos_emb = nn.Embedding(cfg["context_length"], emb_dim)',
+        "",
+    ),
+    ("position-table-size", 'cfg["context_length"]', 'cfg["vocab_size"]'),
+    ("position-table-size", 'cfg["context_length"]', "1024"),
+    (
+        "token-table-size",
+        'nn.Embedding(cfg["vocab_size"], emb_dim)',
+        'nn.Embedding(emb_dim, cfg["vocab_size"])',
+    ),
+    (
+        "head-size",
+        'nn.Linear(emb_dim, cfg["vocab_size"]',
+        "nn.Linear(emb_dim, emb_dim",
+    ),
+    ("wrong-name", "self.trf_blocks", "self.blocks"),
+    ("wrong-name", "self.final_norm", "self.ln_f"),
+    (
+        "wrong-name",
+        'nn.Embedding(cfg["context_length"], emb_dim)',
+        'nn.Parameter(torch.randn(cfg["context_length"], emb_dim))',
+    ),
+    (
+        "extra-parameters",
+        "emb_dim = ",
+        "self.more = nn.Linear(3, 3)\nemb_dim = ",
+    ),
+    ("config-changed", "emb_dim = ", 'cfg["vocab_size"] += 1\nemb_dim = '),
+]
+
+
+def assert_wrong(check, answer, name):
+    result = check(answer)
+    assert (result.status, result.mistake) == ("failed", name), result
+    assert len(result.message) > 40
+
+
+def changed(code, changes):
+    for old, new in zip(changes[::2], changes[1::2], strict=True):
+        assert old in code
+        code = code.replace(old, new)
+    return code
+
+
+@pytest.mark.parametrize("case", WRONG_FORWARD, ids=lambda case: case[0])
+def test_wrong_forward(case):
+    assert_wrong(gpt_model, made(changed(FORWARD, case[1:])), case[0])
+
+
+@pytest.mark.parametrize("case", WRONG_INIT, ids=lambda case: case[0])
+def test_wrong_init(case):
+    assert_wrong(gpt_model, made(init=changed(INIT, case[1:])), case[0])
+
+
+def test_positions_in_a_plain_tensor_stay_behind():
+    init = INIT + 'self.positions = torch.arange(cfg["context_length"])'
+    forward = FORWARD.replace(ARANGE, "self.positions[:in_idx.shape[1]]")
+    assert_wrong(gpt_model, made(forward, init), "positions-on-wrong-device")
+
+
+def test_blocks_with_another_config_or_no_dropout():
+    forward = FORWARD.replace(DROP, "")
+    init = INIT.replace('self.drop_emb = nn.Dropout(cfg["drop_rate"])', "")
+    assert_wrong(gpt_model, made(forward, init), "embedding-dropout-missing")
+    assert_wrong(gpt_model, DummyGPTModel, "placeholder-blocks")
+
+
+def test_blocks_in_a_list_with_the_rest_right():
+    init = INIT.replace(f"nn.Sequential(\n    {BLOCKS}\n)", f"[{BLOCKS}]")
+    forward = FORWARD.replace(STACK, loop("x = block(x)"))
+    result = gpt_model(made(forward, init))
+    assert result.mistake == "blocks-in-list"
+    assert "876" in result.message and "8268" in result.message
+
+
+def test_a_module_list_is_not_called():
+    init = INIT.replace("nn.Sequential(", "nn.ModuleList([").replace(
+        "\n)\nself.final", "])\nself.final"
+    )
+    assert_wrong(gpt_model, made(init=init), "module-list-called")
+
+
+def test_messages_hold_numbers():
+    bias = gpt_model(made(init=INIT.replace(", bias=False", "")))
+    assert "31 numbers" in bias.message
+    axis = gpt_model(made(FORWARD.replace("shape[1]", "shape[0]")))
+    assert "RuntimeError" in axis.message and "(batch, tokens)" in axis.message
+    last = gpt_model(made(FORWARD.replace(HEAD, f"{HEAD}[:, -1]")))
+    assert "(3, 31)" in last.message and "(3, 5, 31)" in last.message
+
+
+def test_an_exception_names_line_and_cause():
+    class Broken(GPTModel):
+        def forward(self, in_idx):
+            return self.head(self.tok_emb(in_idx))
+
+    result = gpt_model(Broken)
+    assert result.mistake == "exception"
+    assert "self.head(self.tok_emb(in_idx))" in result.message
+
+
+def test_not_a_class_and_wrong_signature():
+    class NoConfig(GPTModel):
+        def __init__(self):
+            super().__init__(GPT_CONFIG_124M)
+
+    assert_wrong(gpt_model, NoConfig, "wrong-signature")
+    assert_wrong(gpt_model, nn.Linear(2, 2), "not-a-class")
+
+
+# --- right answers -------------------------------------------------------
+
+OWN_BLOCK = """
+class Block(nn.Module):
+    def __init__(self, cfg):
+        super().__init__()
+        d = cfg["emb_dim"]
+        self.ln1, self.ln2 = nn.LayerNorm(d), nn.LayerNorm(d)
+        self.qkv = nn.Linear(d, 3 * d, bias=cfg["qkv_bias"])
+        self.proj = nn.Linear(d, d)
+        self.mlp = nn.Sequential(
+            nn.Linear(d, 4 * d), nn.GELU("tanh"), nn.Linear(4 * d, d)
+        )
+        self.rate, self.heads = cfg["drop_rate"], cfg["n_heads"]
+    def drop(self, x):
+        return F.dropout(x, self.rate, self.training)
+    def attend(self, x):
+        b, t, d = x.shape
+        q, k, v = self.qkv(x).view(b, t, 3, self.heads, -1).permute(
+            2, 0, 3, 1, 4
+        )
+        y = F.scaled_dot_product_attention(
+            q, k, v, is_causal=True,
+            dropout_p=self.rate if self.training else 0.0,
+        )
+        return self.proj(y.transpose(1, 2).reshape(b, t, d))
+    def forward(self, x):
+        x = x + self.drop(self.attend(self.ln1(x)))
+        return x + self.drop(self.mlp(self.ln2(x)))
+TransformerBlock = Block
+"""
+OTHER_ORDER = """
+d, v = cfg["emb_dim"], cfg["vocab_size"]
+self.out_head = nn.Linear(d, v, bias=False)
+self.final_norm = nn.LayerNorm(d)
+self.trf_blocks = nn.ModuleList()
+for _ in range(cfg["n_layers"]):
+    self.trf_blocks.append(TransformerBlock(cfg))
+self.drop_emb = nn.Dropout(p=cfg["drop_rate"])
+self.tok_emb, self.pos_emb = (
+    nn.Embedding(rows, d) for rows in (v, cfg["context_length"])
+)
+"""
+LOOPED = FORWARD.replace(STACK, loop("x = block(x)"))
+
+
+def with_forward(*changes):
+    return made(changed(FORWARD, changes))
+
+
+RIGHT = {
+    "notes": made(),
+    "one line": made(
+        f"x = self.tok_emb(in_idx) + self.pos_emb({ARANGE})\n"
+        "x = self.trf_blocks(self.drop_emb(x))\n"
+        "return self.out_head(self.final_norm(x))"
+    ),
+    "module list": made(LOOPED, OTHER_ORDER),
+    "looped Sequential": made(LOOPED),
+    "own block": made(FORWARD, OWN_BLOCK + INIT),
+    "layer norm of torch": made(init=INIT.replace("Layer", "nn.Layer")),
+    "deep copies": made(
+        init=INIT.replace(
+            BLOCKS,
+            "*[copy.deepcopy(b) for b in [TransformerBlock(cfg)] * 4]",
+        )
+    ),
+    "slice of the table": with_forward(
+        "self.pos_emb(positions)", "self.pos_emb.weight[: in_idx.shape[1]]"
+    ),
+    "device of a weight": with_forward(
+        "device=in_idx.device", "device=self.tok_emb.weight.device"
+    ),
+    "moved afterwards": with_forward(
+        ARANGE, "torch.arange(in_idx.size(-1)).to(in_idx.device)"
+    ),
+    "one position for each row": with_forward(
+        ARANGE, f"{ARANGE}.unsqueeze(0).expand_as(in_idx)"
+    ),
+    "cumulated ones": with_forward(
+        ARANGE, "torch.ones_like(in_idx).cumsum(1) - 1"
+    ),
+    "buffer": made(
+        FORWARD.replace(ARANGE, "self.places[: in_idx.shape[1]]"),
+        INIT + "self.register_buffer("
+        '"places", torch.arange(cfg["context_length"]), persistent=False)',
+    ),
+    "functional": made(
+        changed(
+            FORWARD,
+            [
+                "self.drop_emb(x)",
+                "F.dropout(x, self.rate, training=self.training)",
+                HEAD,
+                "F.linear(x, self.out_head.weight)",
+            ],
+        ),
+        INIT.replace(
+            'self.drop_emb = nn.Dropout(cfg["drop_rate"])',
+            'self.rate = cfg["drop_rate"]',
+        ),
+    ),
+    "einsum": with_forward(
+        HEAD, 'torch.einsum("bte,ve->btv", x, self.out_head.weight)'
+    ),
+    "in place": with_forward(ADD, "x += self.pos_emb(positions)"),
+    "checks its input": with_forward(
+        "positions =",
+        "assert in_idx.max() < self.tok_emb.num_embeddings\npositions =",
+    ),
+    "a function that builds": lambda cfg: GPTModel(cfg),
+    "gptlib's": GPTModel,
+}
+
+
+@pytest.mark.parametrize("style", RIGHT)
+def test_right_models_pass(style):
+    result = gpt_model(RIGHT[style])
+    assert result.status == "passed", result
+
+
+def test_remarks():
+    torchs = gpt_model(RIGHT["layer norm of torch"]).message
+    assert "scale and shift" in torchs
+    assert "drop_emb" in gpt_model(RIGHT["functional"]).message
+
+
+class Empty(nn.Module):
+    pass
+
+
+class InitOnly(GPTModel):
+    def forward(self, in_idx):
+        raise NotImplementedError
+
+
+class ForwardOnly(nn.Module):
+    def __init__(self, cfg):
+        super().__init__()
+        raise NotImplementedError
+
+    def forward(self, in_idx):
+        return in_idx
+
+
+class Dots(GPTModel):
+    def forward(self, in_idx): ...
+
+
+@pytest.mark.parametrize("stub", [Empty, InitOnly, ForwardOnly, Dots])
+def test_stubs(stub):
+    assert gpt_model(stub).status == "not attempted"
+
+
+# --- broken models --------------------------------------------------------
+
+
+@torch.no_grad()
+def part_at_fault(model):
+    width = model.pos_emb.embedding_dim
+    same = model(torch.full((1, 4), 7))
+    if (same - same[:, :1]).abs().max() < 1e-5:
+        return "pos_emb"
+    if len(set(model.trf_blocks)) < len(model.trf_blocks):
+        return "trf_blocks"
+    far = torch.arange(4.0 * width).view(1, 4, width)
+    if model.final_norm(far).mean(dim=-1).abs().max() > 1e-3:
+        return "final_norm"
+    if model.out_head(torch.zeros(width)).abs().max() > 0:
+        return "out_head"
+    return None
+
+
+def by_looking(model):
+    if model.out_head.bias is not None:
+        return "out_head"
+    if not list(model.final_norm.parameters()):
+        return "final_norm"
+    table = model.pos_emb.weight
+    if torch.equal(table[0], table[5]):
+        return "pos_emb"
+    return "trf_blocks"
+
+
+def by_counting(model):
+    """Against a healthy one; the modules' types and a changed block."""
+    tiny = GPT_CONFIG_124M | {
+        "vocab_size": 101,
+        "context_length": 16,
+        "emb_dim": 24,
+        "n_heads": 3,
+        "n_layers": 2,
+    }
+    healthy = sum(p.numel() for p in GPTModel(tiny).parameters())
+    count = sum(p.numel() for p in model.parameters())
+    faults = {101: "out_head", -48: "final_norm", 0: "pos_emb"}
+    return faults.get(count - healthy, "trf_blocks")
+
+
+def by_changing(model):
+    first, last = model.trf_blocks[0], model.trf_blocks[-1]
+    with torch.no_grad():
+        first.att.W_query.weight.add_(1)
+    if torch.equal(first.att.W_query.weight, last.att.W_query.weight):
+        return "trf_blocks"
+    return part_at_fault(model)
+
+
+def in_a_loop(models):
+    found = dict.fromkeys(models)
+    for name in models:
+        found[name] = part_at_fault(models[name])
+    return found
+
+
+RIGHT_SEARCHES = {
+    "solution": lambda models: {
+        n: part_at_fault(m) for n, m in models.items()
+    },
+    "loop": in_a_loop,
+    "looking": lambda models: {n: by_looking(m) for n, m in models.items()},
+    "counting": lambda models: {n: by_counting(m) for n, m in models.items()},
+    "changing": lambda models: {n: by_changing(m) for n, m in models.items()},
+    "zip": lambda models: dict(
+        zip(models, map(by_looking, models.values()), strict=True)
+    ),
+    "changes the dict": lambda models: {
+        n: part_at_fault(models.pop(n)) for n in list(models)
+    },
+}
+
+
+@pytest.mark.parametrize("style", RIGHT_SEARCHES)
+def test_right_searches_pass(style):
+    result = broken_models(RIGHT_SEARCHES[style])
+    assert result.status == "passed", result
+    assert "26" in result.message
+
+
+def each(judge):
+    return lambda models: {n: judge(m) for n, m in models.items()}
+
+
+def instead(wrong, right):
+    """The solution with one part taken for another."""
+
+    def judge(model):
+        part = part_at_fault(model)
+        return right if part == wrong else part
+
+    return each(judge)
+
+
+def one_of_each(models):
+    found = {name: part_at_fault(model) for name, model in models.items()}
+    kinds = ("pos_emb", "trf_blocks", "final_norm", "out_head")
+    missing = [part for part in kinds if part not in found.values()]
+    last = list(models)[-1]
+    return found | {last: found[last] if not missing else missing[0]}
+
+
+FIXED = dict(
+    zip(
+        "ABCD",
+        ("out_head", "pos_emb", "final_norm", "trf_blocks"),
+        strict=True,
+    )
+)
+WRONG_SEARCHES = [
+    ("pos-emb-missed", instead("pos_emb", None)),
+    ("pos-emb-missed", instead("pos_emb", "out_head")),
+    ("trf-blocks-missed", instead("trf_blocks", None)),
+    ("final-norm-missed", instead("final_norm", "out_head")),
+    ("out-head-missed", instead("out_head", "final_norm")),
+    ("out-head-missed", instead("out_head", None)),
+    ("same-answer-for-all", each(lambda model: "pos_emb")),
+    ("same-answer-for-all", each(lambda model: None)),
+    (
+        "answer-by-name",
+        lambda models: {n: FIXED.get(n, "pos_emb") for n in models},
+    ),
+    (
+        "answer-by-name",
+        lambda models: dict(zip(models, FIXED.values(), strict=False)),
+    ),
+    ("unknown-part", instead("pos_emb", "positions")),
+    ("unknown-part", instead("final_norm", "norm")),
+    (
+        "trf-blocks-blamed",
+        each(
+            lambda m: "trf_blocks" if by_looking(m) != "pos_emb" else "pos_emb"
+        ),
+    ),
+    ("wrong-type", lambda models: [part_at_fault(m) for m in models.values()]),
+    ("wrong-type", lambda models: "pos_emb"),
+    ("returns-none", lambda models: print(models)),
+    (
+        "keys-and-values-swapped",
+        lambda models: {part_at_fault(m): n for n, m in models.items()},
+    ),
+    ("wrong-keys", lambda models: {"A": "pos_emb"}),
+    ("wrong-keys", lambda models: FIXED),
+    ("compares-models", one_of_each),
+]
+
+
+@pytest.mark.parametrize(("name", "search"), WRONG_SEARCHES)
+def test_wrong_searches(name, search):
+    assert_wrong(broken_models, search, name)
+
+
+def test_search_stubs():
+    def stub(models):
+        """The part at fault for each name in `models`."""
+        raise NotImplementedError
+
+    def dots(models): ...
+
+    def begun(models):
+        found = {}
+        for name in models:
+            raise NotImplementedError(name)
+        return found
+
+    for answer in (stub, dots, begun):
+        assert broken_models(answer).status == "not attempted"

@@ -1,0 +1,628 @@
+"""Each mistake with shortcuts is named, and each right style passes."""
+
+import linecache
+from functools import partial
+from itertools import pairwise
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+import gptlib
+from classroom.checks import hint
+from classroom.checks.shortcut import shortcut, vanishing_depth
+
+RIGHT = """
+class MyShortcutNetwork(nn.Module):
+    def __init__(self, layer_sizes, use_shortcut):
+        super().__init__()
+        self.use_shortcut = use_shortcut
+        self.layers = nn.ModuleList()
+        for d_in, d_out in zip(layer_sizes[:-1], layer_sizes[1:]):
+            self.layers.append(nn.Sequential(nn.Linear(d_in, d_out), GELU()))
+
+    def forward(self, x):
+        for layer in self.layers:
+            out = layer(x)
+            if self.use_shortcut and out.shape == x.shape:
+                out = out + x
+            x = out
+        return x
+"""
+LOOP = RIGHT[RIGHT.index("        for layer in") :]
+INIT = RIGHT[RIGHT.index("        self.layers =") : RIGHT.index("    def f")]
+COND = "self.use_shortcut and out.shape == x.shape"
+
+
+def made(source, name="MyShortcutNetwork"):
+    """What a cell with this source defines."""
+    cell = {
+        "torch": torch,
+        "nn": nn,
+        "F": F,
+        "GELU": gptlib.GELU,
+        "gptlib": gptlib,
+        "pairwise": pairwise,
+        "ExampleDeepNeuralNetwork": gptlib.ExampleDeepNeuralNetwork,
+        "gradient_means": gptlib.gradient_means,
+    }
+    linecache.cache["cell"] = (len(source), None, source.splitlines(True), "")
+    exec(compile(source, "cell", "exec"), cell)
+    return cell[name]
+
+
+def changed(*pairs, source=RIGHT):
+    for old, new in pairs:
+        assert old in source, old
+        source = source.replace(old, new)
+    return source
+
+
+def loop(body, head="for layer in self.layers:", before=""):
+    """The right answer with another forward."""
+    lines = [*before.splitlines(), head]
+    lines += [f"    {line}" for line in body.splitlines()]
+    text = "\n".join(f"        {line}" for line in lines)
+    return changed((LOOP, text + "\n        return x\n"))
+
+
+NUMBERED = "for i, layer in enumerate(self.layers):"
+
+
+def placed(condition):
+    """Shortcuts only at some layers."""
+    return loop(
+        "out = layer(x)\n"
+        f"if {COND} and ({condition}):\n"
+        "    out = out + x\n"
+        "x = out",
+        head=NUMBERED,
+    )
+
+
+def added(expression, before="first = x"):
+    return loop(
+        f"out = layer(x)\nif {COND}:\n    out = {expression}\nx = out",
+        before=before,
+    )
+
+
+LINEARS = changed(
+    ("nn.Sequential(nn.Linear(d_in, d_out), GELU())", "nn.Linear(d_in, d_out)")
+)
+OUT = "out = layer(x)"
+
+WRONG = [
+    ("always-plain", loop("x = layer(x)")),
+    ("always-plain", changed(("= use_shortcut", "= False"))),
+    ("always-plain", changed(("== x.shape", "is x.shape"))),
+    ("always-plain", changed(("out = out + x", "out + x"))),
+    ("adds-where-shapes-differ", changed((COND, "self.use_shortcut"))),
+    (
+        "adds-where-shapes-differ",
+        changed(("out.shape == x.shape", "len(out) == len(x)")),
+    ),
+    (
+        "adds-where-shapes-differ",
+        changed(("out.shape == x.shape", "out.shape[0] == x.shape[0]")),
+    ),
+    (
+        "adds-where-shapes-differ",
+        changed(("out.shape == x.shape", "out.dim() == x.dim()")),
+    ),
+    (
+        "adds-where-shapes-differ",
+        changed(("out.shape == x.shape", "out.shape[1] <= x.shape[1]")),
+    ),
+    (
+        "adds-where-shapes-differ",
+        changed(("out.shape == x.shape", "out.shape[1] >= x.shape[1]")),
+    ),
+    ("adds-where-shapes-differ", changed((" == x.shape", " != None"))),
+    (
+        "adds-where-shapes-differ",
+        loop(
+            "out = layer(x)\n"
+            "if self.use_shortcut:\n"
+            "    w = min(x.shape[1], out.shape[1])\n"
+            "    out = out + F.pad(x[:, :w], (0, out.shape[1] - w))\n"
+            "x = out"
+        ),
+    ),
+    ("adds-output-to-itself", changed(("out + x", "out + out"))),
+    (
+        "adds-output-to-itself",
+        loop(
+            "before = x.shape\n"
+            "x = layer(x)\n"
+            "if self.use_shortcut and x.shape == before:\n"
+            "    x = x + x"
+        ),
+    ),
+    (
+        "adds-output-to-itself",
+        loop("x = layer(x)\nif self.use_shortcut:\n    x = x + x"),
+    ),
+    ("adds-output-to-itself", changed(("out + x", "2 * out"))),
+    (
+        "overwrites-input",
+        loop(f"out = layer(x)\nif {COND}:\n    x += out\nelse:\n    x = out"),
+    ),
+    (
+        "overwrites-input",
+        loop(
+            f"out = layer(x)\nif {COND}:\n    x.add_(out)\nelse:\n    x = out"
+        ),
+    ),
+    (
+        "overwrites-input",
+        loop(
+            "out = layer(x)\n"
+            f"if {COND}:\n"
+            "    x[:] = x + out\n"
+            "else:\n"
+            "    x = out"
+        ),
+    ),
+    (
+        "in-place-addition",
+        loop(
+            f"out = layer(x)\nif {COND}:\n    x += out\nelse:\n    x = out",
+            before="x = x.clone()",
+        ),
+    ),
+    ("only-last-layer", placed("i == len(self.layers) - 1")),
+    ("only-last-layer", placed("layer is self.layers[-1]")),
+    (
+        "only-last-layer",
+        loop(
+            f"x = out\nout = layer(x)\nif {COND}:\n    last = out + x\n"
+            "else:\n    last = out",
+            before="out = x",
+        ).replace("        return x\n", "        return last\n"),
+    ),
+    ("only-first-layer", placed("i == 0")),
+    ("only-first-layer", placed("layer is self.layers[0]")),
+    ("last-layer-skipped", placed("i < len(self.layers) - 1")),
+    ("last-layer-skipped", placed("layer is not self.layers[-1]")),
+    ("first-layer-skipped", placed("i > 0")),
+    ("every-second-layer", placed("i % 2 == 0")),
+    ("every-second-layer", placed("i % 2 == 1")),
+    (
+        "only-around-the-whole",
+        loop("x = layer(x)", before="first = x").replace(
+            "return x",
+            "return x + first if self.use_shortcut and "
+            "x.shape == first.shape else x",
+        ),
+    ),
+    ("adds-network-input", added("out + first")),
+    (
+        "adds-network-input",
+        loop(
+            "out = layer(x)\n"
+            "if self.use_shortcut and out.shape == first.shape:\n"
+            "    out = first + out\n"
+            "x = out",
+            before="first = x",
+        ),
+    ),
+    (
+        "layers-not-chained",
+        loop(
+            f"out = layer(x)\nif {COND}:\n    out = out + x",
+        ).replace("return x", "return out"),
+    ),
+    ("use-shortcut-ignored", changed((COND, "out.shape == x.shape"))),
+    ("use-shortcut-ignored", changed(("= use_shortcut", "= True"))),
+    ("use-shortcut-ignored", changed((" and ", " or "))),
+    ("use-shortcut-inverted", changed(("if self", "if not self"))),
+    (
+        "use-shortcut-inverted",
+        changed(("= use_shortcut", "= not use_shortcut")),
+    ),
+    ("activation-missing", LINEARS),
+    (
+        "activation-missing",
+        changed((", GELU()", "")),
+    ),
+    ("wrong-activation", changed(("GELU()", "nn.ReLU()"))),
+    ("wrong-activation", changed(("GELU()", "nn.Tanh()"))),
+    ("wrong-activation", changed(("GELU()", "nn.SiLU()"))),
+    ("wrong-activation", changed(("GELU()", "nn.Sigmoid()"))),
+    ("wrong-activation", changed(("GELU()", "GELU(), GELU()"))),
+    (
+        "activation-after-addition",
+        changed(("x = out\n", "x = F.gelu(out)\n"), source=LINEARS),
+    ),
+    (
+        "activation-after-addition",
+        changed(
+            ("x = out\n", "x = F.gelu(out, approximate='tanh')\n"),
+            source=LINEARS,
+        ),
+    ),
+    (
+        "activation-after-addition",
+        added("F.gelu(out + x, approximate='tanh')"),
+    ),
+    ("activation-missing-last", loop(
+        "out = layer[0](x)\n"
+        "if layer is not self.layers[-1]:\n"
+        "    out = layer[1](out)\n"
+        f"if {COND}:\n"
+        "    out = out + x\n"
+        "x = out"
+    )),
+    ("concatenation", loop(
+        "out = layer(x)\n"
+        "x = torch.cat([x, out], dim=-1) if self.use_shortcut else out"
+    )),
+    ("concatenation", added("torch.cat([x, out], dim=-1)")),
+    ("concatenation", added("torch.cat((x, out))")),
+    ("concatenation", changed(
+        ("nn.Linear(d_in, d_out)", "nn.Linear(2 * d_in, d_out)"),
+        ("layer(x)", "layer(torch.cat([x, x], -1))"),
+    )),
+    ("wrong-number-of-layers", changed(
+        ("layer_sizes[:-1]", "layer_sizes[:-2]"))),
+    ("wrong-number-of-layers", changed(
+        ("layer_sizes[:-1]", "layer_sizes[1:-1]"),
+        ("layer_sizes[1:]", "layer_sizes[2:]"))),
+    ("wrong-number-of-layers", changed((INIT, """
+        self.layers = nn.ModuleList(
+            nn.Sequential(
+                nn.Linear(layer_sizes[i], layer_sizes[i + 1]), GELU()
+            )
+            for i in range(5)
+        )
+
+"""))),
+    ("one-layer-repeated", changed((INIT, """
+        d = layer_sizes[0]
+        layer = nn.Sequential(nn.Linear(d, d), GELU())
+        self.layers = nn.ModuleList([layer] * (len(layer_sizes) - 1))
+
+"""))),
+    ("layers-plain-list", changed(("nn.ModuleList()", "[]"))),
+    ("layers-plain-list", changed((INIT, """
+        self.layers = tuple(
+            nn.Sequential(nn.Linear(a, b), GELU())
+            for a, b in pairwise(layer_sizes)
+        )
+
+"""))),
+    ("layers-missing", changed(("self.layers", "self.steps"))),
+    ("widths-swapped", changed(
+        ("nn.Linear(d_in, d_out)", "nn.Linear(d_out, d_in)"))),
+    ("bias-missing", changed(("d_out)", "d_out, bias=False)"))),
+    ("extra-parameters", changed(
+        ("super().__init__()", "super().__init__()\n"
+         "        self.scale = nn.Parameter(torch.ones(1))"))),
+    ("extra-parameters", changed(
+        ("super().__init__()", "super().__init__()\n"
+         "        self.p = nn.Linear(layer_sizes[0], layer_sizes[-1])"))),
+    ("adds-earlier-input", loop(
+        f"out = layer(x)\nif {COND}:\n    out = out + before\n"
+        "before, x = x, out", before="before = x")),
+    ("shortcut-around-each-step", loop(
+        "for step in layer:\n"
+        "    out = step(x)\n"
+        f"    if {COND}:\n"
+        "        out = out + x\n"
+        "    x = out")),
+    ("carries-normalized-input", loop(
+        f"x = F.layer_norm(x, x.shape[-1:])\nout = layer(x)\n"
+        f"if {COND}:\n    out = out + x\nx = out")),
+    ("subtracts", changed(("out + x", "out - x"))),
+    ("subtracts", changed(("out + x", "x - out"))),
+    ("multiplies", changed(("out + x", "out * x"))),
+    ("averages", changed(("out + x", "(out + x) / 2"))),
+    ("adds-input-twice", changed(("out + x", "out + x + x"))),
+    ("adds-output-twice", changed(("out + x", "x + 2 * out"))),
+    ("adds-input-to-itself", changed(("out + x", "x + x"))),
+    ("layer-output-lost", changed(("out + x", "x"))),
+    ("activates-carried-input", added(
+        "out + F.gelu(x, approximate='tanh')")),
+    ("adds-linear-output", added("out + layer[0](x)")),
+    ("adds-every-earlier-input", loop(
+        f"out = layer(x)\ntotal = total + x if total.shape == x.shape "
+        f"else x\nif {COND}:\n    out = out + total\nx = out",
+        before="total = torch.zeros_like(x)")),
+    ("plain-path-missing", loop(
+        f"out = layer(x)\nif {COND}:\n    x = out + x")),
+    ("returns-after-first-layer", changed(
+        ("            x = out\n        return x",
+         "            x = out\n            return x"))),
+    ("gradient-blocked", changed(("out + x", "out + x.detach()"))),
+    ("gradient-blocked", changed(("out + x", "out.detach() + x"))),
+    ("gradient-blocked", changed(
+        ("    def forward", "    @torch.no_grad()\n    def forward"))),
+    ("only-first-width", added("out + x").replace(
+        COND, "self.use_shortcut and out.shape == first.shape == x.shape")),
+    ("changes-layer-sizes", changed((INIT, """
+        self.layers = nn.ModuleList()
+        d_in = layer_sizes.pop(0)
+        for d_out in layer_sizes:
+            self.layers.append(nn.Sequential(nn.Linear(d_in, d_out), GELU()))
+            d_in = d_out
+
+"""))),
+    ("returns-none", changed(("        return x\n", ""))),
+    ("wrong-signature", changed((", use_shortcut):", "):"))),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "name, source", WRONG, ids=[f"{n}-{i}" for i, (n, _) in enumerate(WRONG)]
+)
+def test_each_mistake_is_named(name, source):
+    result = shortcut(made(source))
+    assert (result.status, result.mistake) == ("failed", name), result
+    assert len(result.message) > 20
+
+
+RIGHT_STYLES = {
+    "solution": RIGHT,
+    "comprehension": changed((INIT, """
+        self.layers = nn.ModuleList([
+            nn.Sequential(nn.Linear(a, b), GELU())
+            for a, b in pairwise(layer_sizes)
+        ])
+
+""")),
+    "indices, Sequential": changed((INIT, """
+        n = len(layer_sizes) - 1
+        self.layers = nn.Sequential(*[
+            nn.Sequential(
+                nn.Linear(layer_sizes[i], layer_sizes[i + 1]),
+                nn.GELU(approximate="tanh"),
+            ) for i in range(n)
+        ])
+
+""")),
+    "exact GELU": changed(("GELU()", "nn.GELU()")),
+    "activation in forward": changed(
+        ("out = layer(x)", "out = F.gelu(layer(x), approximate='tanh')"),
+        source=LINEARS),
+    "one shared activation": changed(
+        (INIT, INIT.replace("GELU()", "self.act")),
+        ("super().__init__()", "super().__init__()\n"
+         "        self.act = GELU()")),
+    "else": loop(f"out = layer(x)\nif {COND}:\n    x = x + out\n"
+                 "else:\n    x = out"),
+    "in place on the output": loop(
+        f"out = layer(x)\nif {COND}:\n    out += x\nx = out"),
+    "torch.add": added("torch.add(out, x)"),
+    "last axis": changed(("out.shape == x.shape",
+                          "out.shape[-1] == x.shape[-1]")),
+    "number of values": changed(("out.shape == x.shape",
+                                 "out.numel() == x.numel()")),
+    "decided in init": changed((INIT, INIT.rstrip() + """
+        self.same = [a == b for a, b in pairwise(layer_sizes)]
+
+"""), (LOOP, """
+        for layer, same in zip(self.layers, self.same):
+            out = layer(x)
+            x = x + out if same and self.use_shortcut else out
+        return x
+""")),
+    "own linear": changed(
+        ("class My", """
+class Step(nn.Module):
+    def __init__(self, d_in, d_out):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(d_out, d_in))
+        self.bias = nn.Parameter(torch.zeros(d_out))
+        self.gelu = GELU()
+
+    def forward(self, x):
+        return self.gelu(torch.einsum("bi,oi->bo", x, self.weight)
+                         + self.bias)
+
+
+class My"""),
+        ("nn.Sequential(nn.Linear(d_in, d_out), GELU())",
+         "Step(d_in, d_out)")),
+    "copy of the input": loop(
+        f"out = layer(x)\nif {COND}:\n    out = out + residual\n"
+        "x = out\nresidual = x.clone()", before="residual = x.clone()"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("style", RIGHT_STYLES)
+def test_right_answers_pass(style):
+    result = shortcut(made(RIGHT_STYLES[style]))
+    assert result.status == "passed", result
+    assert ("exact form" in result.message) == (style == "exact GELU")
+
+
+def test_the_packages_network_passes_in_whatever_way_it_is_handed_over():
+    network = gptlib.ExampleDeepNeuralNetwork
+    assert shortcut(network).status == "passed"
+    assert shortcut(partial(network)).status == "passed"
+    assert shortcut(lambda a, b: network(a, b)).status == "passed"
+
+
+STUBS = [
+    "class MyShortcutNetwork(nn.Module):\n    pass",
+    changed((LOOP, "        raise NotImplementedError\n")),
+    changed((LOOP, "        ...\n")),
+    changed((LOOP, '        """Not yet."""\n')),
+    """
+class MyShortcutNetwork(nn.Module):
+    def __init__(self, layer_sizes, use_shortcut):
+        super().__init__()
+        raise NotImplementedError
+
+    def forward(self, x):
+        raise NotImplementedError
+""",
+]
+
+
+@pytest.mark.parametrize("source", STUBS)
+def test_stubs_are_not_attempted(source):
+    assert shortcut(made(source)).status == "not attempted"
+
+
+def test_an_exception_names_its_line_and_cause():
+    result = shortcut(made(changed(("out = layer(x)", "out = layers(x)"))))
+    assert (result.status, result.mistake) == ("failed", "exception")
+    assert "out = layers(x)" in result.message
+    assert "NameError" in result.message
+
+
+@pytest.mark.parametrize(
+    "name, words",
+    [
+        ("adds-where-shapes-differ", ["[5, 1]", "(3, 5)", "(3, 1)"]),
+        ("overwrites-input", ["began with", "holds"]),
+        ("always-plain", ["use_shortcut=True", "expected"]),
+        ("concatenation", ["(3, 4)", "(3, 8)"]),
+        ("layers-plain-list", ["list", "0 parameters"]),
+    ],
+)
+def test_messages_hold_what_matters(name, words):
+    source = next(source for n, source in WRONG if n == name)
+    message = shortcut(made(source)).message
+    assert [word for word in words if word not in message] == [], message
+
+
+# --- vanishing_depth -----------------------------------------------------
+
+DEPTH = """
+def my_vanishing_depth(threshold, width=3, seed=123):
+    x = torch.linspace(1, -1, width).unsqueeze(0)
+    depth, first = 0, float("inf")
+    while first >= threshold:
+        depth += 1
+        torch.manual_seed(seed)
+        model = ExampleDeepNeuralNetwork([width] * depth + [1], False)
+        first = gradient_means(model, x)["layers.0.0.weight"]
+    return depth
+"""
+SEED = "        torch.manual_seed(seed)\n"
+MEAN = 'gradient_means(model, x)["layers.0.0.weight"]'
+ALL = "list(gradient_means(model, x).values())"
+GRAD = "torch.autograd.grad(model(x).pow(2).mean(), model.layers[0][0].weight)"
+WRONG_DEPTHS = [
+    ("seed-outside-loop", [
+        (SEED, ""), ("    depth, first",
+                     "    torch.manual_seed(seed)\n    depth, first")]),
+    ("seed-ignored", [("manual_seed(seed)", "manual_seed(123)")]),
+    ("width-ignored", [("    x =", "    width = 3\n    x =")]),
+    ("shortcuts-on", [("False", "True")]),
+    ("wrong-layer", [(MEAN, ALL + "[-1]")]),
+    ("wrong-layer", [(MEAN, f"min({ALL})")]),
+    ("wrong-layer", [(MEAN, ALL + "[:2][-1]")]),
+    ("mean-over-layers", [(MEAN, f"sum({ALL}) / depth")]),
+    ("off-by-one", [("return depth", "return depth - 1")]),
+    ("off-by-one", [("return depth", "return depth + 1")]),
+    ("wrong-start", [("depth, first = 0", "depth, first = 1")]),
+    ("wrong-start", [("depth, first = 0", "depth, first = 4")]),
+    ("abs-missing", [(MEAN, f"{GRAD}[0].mean().item()")]),
+    ("abs-missing", [(MEAN, f"{GRAD}[0].mean().abs().item()")]),
+    ("not-the-mean", [(MEAN, f"{GRAD}[0].abs().sum().item()")]),
+    ("not-the-mean", [(MEAN, f"{GRAD}[0].abs().max().item()")]),
+    ("not-the-mean", [(MEAN, f"{GRAD}[0].norm().item()")]),
+    ("bias-gradient", [
+        (MEAN, f"{GRAD}[0].abs().mean().item()".replace(".weight", ".bias"))]),
+    ("wrong-loss", [
+        (MEAN, f"{GRAD}[0].abs().mean().item()".replace(".pow(2)", ""))]),
+    ("share-not-gradient", [(MEAN, f"{ALL}[0] / {ALL}[-1]")]),
+    ("output-layer-missing", [("* depth + [1]", "* (depth + 1)")]),
+    ("wrong-layer-sizes", [("* depth + [1]", "* (depth + 1) + [1]")]),
+    ("input-fixed-width", [
+        ("torch.linspace(1, -1, width)", "torch.tensor([1.0, 0.0, -1.0])")]),
+    ("wrong-input", [("linspace(1, -1, width)", "ones(width)")]),
+    ("wrong-input", [("linspace(1, -1, width)", "linspace(-1, 1, width)")]),
+    ("threshold-above", [
+        ('0, float("inf")', "0, 0.0"), (">= threshold", "<= threshold")]),
+    ("returns-none", [("    return depth\n", "")]),
+    ("wrong-type", [("return depth", "return str(depth)")]),
+    ("defaults-missing", [("seed=123", "seed=7")]),
+    ("defaults-missing", [("width=3", "width=4")]),
+    ("wrong-signature", [(", width=3, seed=123", ""),
+                         ("    x =", "    width = 3; seed = 123\n    x =")]),
+    ("answer-fixed", [("return depth", "return 12")]),
+    ("answer-fixed", [("return depth", "return 6")]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name, pairs", WRONG_DEPTHS)
+def test_each_wrong_search_is_named(name, pairs):
+    fn = made(changed(*pairs, source=DEPTH), "my_vanishing_depth")
+    result = vanishing_depth(fn)
+    assert (result.status, result.mistake) == ("failed", name), result
+
+
+BACKWARD = """
+def my_vanishing_depth(threshold, width=3, seed=123):
+    x = torch.linspace(1, -1, width)[None]
+    for depth in range(1, 1000):
+        torch.manual_seed(seed)
+        net = gptlib.ExampleDeepNeuralNetwork(
+            [width for _ in range(depth)] + [1], use_shortcut=False)
+        F.mse_loss(net(x), torch.zeros(1, 1)).backward()
+        if torch.mean(torch.abs(net.layers[0][0].weight.grad)) < threshold:
+            return depth
+"""
+RECURSIVE = """
+def my_vanishing_depth(threshold, width=3, seed=123, depth=1):
+    torch.manual_seed(seed)
+    net = ExampleDeepNeuralNetwork([width] * depth + [1], False)
+    x = torch.linspace(1, -1, width).reshape(1, -1)
+    if list(gradient_means(net, x).values())[0] < threshold:
+        return torch.tensor(depth)
+    return my_vanishing_depth(threshold, width, seed, depth + 1)
+"""
+COUNT = """
+from itertools import count
+def my_vanishing_depth(threshold, width=3, seed=123):
+    def first(depth):
+        torch.manual_seed(seed)
+        net = ExampleDeepNeuralNetwork([width] * depth + [1], False)
+        return next(iter(gradient_means(net, x).values()))
+    x = torch.linspace(1, -1, width).view(1, width)
+    return next(d for d in count(1) if first(d) < threshold)
+"""
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        DEPTH,
+        changed((">= threshold", "> threshold"), source=DEPTH),
+        changed((MEAN, f"{GRAD}[0].abs().mean().item()"), source=DEPTH),
+        BACKWARD,
+        RECURSIVE,
+        COUNT,
+    ],
+)
+def test_right_searches_pass(source):
+    result = vanishing_depth(made(source, "my_vanishing_depth"))
+    assert result.status == "passed", result
+
+
+def test_stub_searches_are_not_attempted():
+    head = "def my_vanishing_depth(threshold, width=3, seed=123):\n    "
+    for body in ("raise NotImplementedError", "...", "pass", '"""Not yet."""'):
+        fn = made(head + body, "my_vanishing_depth")
+        assert vanishing_depth(fn).status == "not attempted"
+
+
+def test_a_wrong_answer_shows_both_numbers():
+    fn = made(
+        changed(("return depth", "return depth + 1"), source=DEPTH),
+        "my_vanishing_depth",
+    )
+    assert "is 5; expected 4" in vanishing_depth(fn).message
+
+
+def test_hints(capsys):
+    for name in ("shortcut", "vanishing_depth"):
+        for number in (1, 2, 3):
+            hint(name)
+            assert f"Hint {number} of 3" in capsys.readouterr().out

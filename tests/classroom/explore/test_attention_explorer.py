@@ -1,0 +1,119 @@
+import pytest
+import torch
+from torch import nn
+
+from classroom.explore import explore_attention
+from classroom.explore.attention import SMALL, attention_weights
+from gptlib import GPT_CONFIG_124M, TransformerBlock
+
+SENTENCE = "Every effort moves you"
+
+
+def by_hand(block, x, head):
+    """One head's weights, position by position."""
+    x, size = block.norm1(x)[0], 16
+    part = slice(head * size, (head + 1) * size)
+    queries = x @ block.att.W_query.weight.T[:, part]
+    keys = x @ block.att.W_key.weight.T[:, part]
+    weights = torch.zeros(len(x), len(x))
+    for row in range(len(x)):
+        scores = (keys[: row + 1] * queries[row]).sum(dim=1) / size**0.5
+        weights[row, : row + 1] = scores.exp() / scores.exp().sum()
+    return weights
+
+
+def test_layer_1_is_the_block_of_the_notebook():
+    ids = torch.tensor([[6109, 3626, 6100, 345]])
+    cfg = GPT_CONFIG_124M | {"context_length": 16, "emb_dim": 48, "n_heads": 3}
+    torch.manual_seed(123)
+    tok_emb, pos_emb = nn.Embedding(50257, 48), nn.Embedding(16, 48)
+    torch.manual_seed(123)
+    block = TransformerBlock(cfg).eval()
+    tokens, weights = attention_weights(SENTENCE)
+    assert tokens == ["Every", " effort", " moves", " you"]
+    with torch.no_grad():
+        x = tok_emb(ids) + pos_emb(torch.arange(4))
+        for head in range(3):
+            wanted = by_hand(block, x, head)
+            torch.testing.assert_close(weights[0, head], wanted)
+
+
+def test_every_map_is_causal_and_sums_to_1():
+    _, weights = attention_weights("one two three four five six")
+    assert weights.shape == (SMALL["n_layers"], SMALL["n_heads"], 6, 6)
+    assert weights.triu(diagonal=1).eq(0).all()
+    torch.testing.assert_close(weights.sum(dim=-1), torch.ones(4, 3, 6))
+    maps = weights.flatten(0, 1)
+    assert len(maps.unique(dim=0)) == len(maps)  # no two heads are the same
+
+
+def test_a_later_token_changes_no_earlier_row():
+    _, short = attention_weights("Every effort moves")
+    _, long = attention_weights(SENTENCE)
+    torch.testing.assert_close(long[:, :, :3, :3], short)
+
+
+def test_the_words_count_one_token_and_more(control):
+    explorer = explore_attention()
+    assert "weights of 4 tokens; the last, " in explorer.description
+    control(explorer, "sentence").value = "Every"
+    assert "weights of 1 token; the last, 'Every'" in explorer.description
+
+
+@pytest.mark.parametrize(
+    "words", ["a" + " b" * 15, "日", "🙂", "<|endoftext|>"]
+)
+def test_what_fits_is_drawn(control, words):
+    explorer = explore_attention()
+    control(explorer, "sentence").value = words
+    assert "gpt-shown" in explorer.words.value
+    assert "Layer 1, head 1." in explorer.description
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [("", "The text is empty"), ("a" + " b" * 16, "17 tokens, but")],
+)
+def test_what_does_not_fit_is_explained(control, words, told):
+    with pytest.raises(ValueError, match=told):
+        attention_weights(words)
+    explorer = explore_attention()
+    control(explorer, "sentence").value = words
+    assert told in explorer.words.value
+    assert "gpt-impossible" in explorer.words.value
+    assert "gpt-stale" in explorer.picture._dom_classes
+    explorer.reset.click()
+    assert "gpt-stale" not in explorer.picture._dom_classes
+    assert control(explorer, "sentence").value == SENTENCE
+
+
+def test_each_control_over_its_range(sweep):
+    assert not sweep(explore_attention())
+
+
+def test_the_words_follow_the_controls(control):
+    explorer = explore_attention()
+    control(explorer, "layer").value = 4
+    control(explorer, "head").value = 2
+    _, weights = attention_weights(SENTENCE)
+    largest = weights[3, 1, -1].max().item()
+    assert "Layer 4, head 2." in explorer.description
+    assert f"{largest:#.4g}" in explorer.description
+
+
+def test_the_learners_random_numbers_are_left_alone():
+    from classroom.explore import attention
+
+    attention._small_model.cache_clear()
+    attention.attention_weights.cache_clear()
+    torch.manual_seed(5)
+    wanted = torch.rand(3)
+    torch.manual_seed(5)
+    attention_weights(SENTENCE)
+    assert torch.equal(torch.rand(3), wanted)
+
+
+def test_without_a_kernel_the_default_shows():
+    data, metadata = explore_attention()._repr_mimebundle_()
+    assert data["text/plain"].startswith("Layer 1, head 1. ")
+    assert metadata["image/png"]["alt"] == data["text/plain"]

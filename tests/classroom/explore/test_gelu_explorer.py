@@ -1,0 +1,57 @@
+import pytest
+import torch
+from torch.nn import functional
+
+from classroom import plots
+from classroom.explore import explore_gelu
+from classroom.explore.gelu import ACTIVATIONS, curve
+
+TORCH = {
+    "GELU, tanh form": lambda x: functional.gelu(x, approximate="tanh"),
+    "GELU, exact form": lambda x: x * torch.special.ndtr(x),
+    "ReLU": lambda x: x.clamp(min=0),
+    "SiLU": lambda x: x / (1 + torch.exp(-x)),
+}
+
+
+@pytest.mark.parametrize("name", ACTIVATIONS)
+@pytest.mark.parametrize("reach", [0.5, 3, 10])
+def test_values_and_slopes(name, reach):
+    x, y, slope = curve(name, reach)
+    assert x[0] == -reach and x[-1] == reach
+    torch.testing.assert_close(y, TORCH[name](x))
+    step = 1e-6
+    rise = (TORCH[name](x + step) - TORCH[name](x - step)) / (2 * step)
+    away = x.abs() > 1e-3  # ReLU has a corner at 0
+    torch.testing.assert_close(slope[away], rise[away], rtol=1e-4, atol=1e-6)
+
+
+def test_the_notes_minimum_of_gelu():
+    x, y, _ = curve("GELU, tanh form", 3)
+    assert x[y.argmin()].item() == pytest.approx(-0.75, abs=0.01)
+    assert y.min().item() == pytest.approx(-0.1700, abs=5e-5)
+
+
+def test_gradients_may_be_off_around_it():
+    with torch.no_grad():
+        assert curve("SiLU", 3)[2].max() > 1
+
+
+def test_each_control_over_its_range(sweep, control):
+    explorer = explore_gelu()
+    assert not sweep(explorer)
+    control(explorer, "derivative").value = True
+    assert "derivative, dashed, lies between" in explorer.description
+
+
+@pytest.mark.parametrize("derivative", [False, True])
+def test_the_picture(derivative):
+    x, y, slope = curve("ReLU", 2)
+    drawn = plots.activation_curve("ReLU", x, y, slope if derivative else None)
+    (axes,) = drawn.axes
+    assert [line.get_linestyle() for line in axes.lines[2:]] == (
+        ["-", "--"] if derivative else ["-"]
+    )
+    assert axes.get_ylabel() == ("output, slope" if derivative else "output")
+    assert ("derivative" in drawn.description) == derivative
+    assert drawn.description.startswith("ReLU for x from -2 to 2: lowest")

@@ -1,0 +1,120 @@
+import math
+
+import pytest
+import torch
+
+from classroom import plots
+from classroom.explore import explore_gradients
+from classroom.explore.gradients import gradients
+
+# Lecture notes, "Measuring the gradients": five layers, seed 123.
+PLAIN = [0.0002017, 0.0001201, 0.0007152, 0.001399, 0.005050]
+SHORTCUT = [0.2217, 0.2069, 0.3290, 0.2666, 1.326]
+
+
+@pytest.mark.parametrize("flag, notes", [(False, PLAIN), (True, SHORTCUT)])
+def test_the_notes_figures(flag, notes):
+    assert gradients(5, 3, 123, flag) == pytest.approx(notes, rel=5e-4)
+
+
+def test_the_notebooks_thirty_layers():
+    assert gradients(30, 3, 123, False)[0] == pytest.approx(
+        1.051e-21, rel=1e-3
+    )
+    assert len(gradients(30, 3, 123, True)) == 30
+
+
+def test_the_learners_random_numbers_are_left_alone():
+    torch.manual_seed(5)
+    wanted = torch.rand(3)
+    torch.manual_seed(5)
+    gradients(2, 2, 7, True)
+    assert torch.equal(torch.rand(3), wanted)
+
+
+def test_the_default_shows_the_notes_figures(control):
+    explorer = explore_gradients()
+    for number in ("0.0002017", "0.005050", "0.2217", "1.326"):
+        assert number in explorer.description
+    assert "without shortcuts: mean |gradient| 0.0002" in explorer.description
+    control(explorer, "shortcuts").value = True
+    assert "with shortcuts: mean |gradient| 0.2217" in explorer.description
+
+
+def test_each_control_over_its_range(sweep):
+    assert not sweep(explore_gradients())
+
+
+@pytest.mark.parametrize("depth", [1, 15, 30])
+@pytest.mark.parametrize("width", [1, 3, 32])
+def test_every_size_with_many_seeds(depth, width):
+    for seed in range(8):
+        means, other = (
+            gradients(depth, width, seed, f) for f in (True, False)
+        )
+        drawn = plots.gradient_levels(means, other, True, "Network")
+        drawn.png()
+
+
+@pytest.mark.parametrize("depth", [5, 6, 7, 12, 20, 30])
+@pytest.mark.parametrize("shortcut", [False, True])
+def test_no_number_hides_a_mark(depth, shortcut):
+    for width, seed in [(3, 123), (1, 123), (32, 123), (3, 7)]:
+        means, other = (
+            gradients(depth, width, seed, f) for f in (shortcut, not shortcut)
+        )
+        drawn = plots.gradient_levels(means, other, shortcut, "Network")
+        drawn.png()
+        (axes,) = drawn.axes
+        (marks,) = axes.collections
+        boxes = [text.get_window_extent() for text in axes.texts]
+        for ends in filter(len, marks.get_segments()):  # not nan
+            (left, y), (right, _) = axes.transData.transform(ends)
+            assert not any(
+                box.x0 < right and left < box.x1 and box.y0 < y < box.y1
+                for box in boxes
+            ), (width, seed)
+
+
+@pytest.mark.parametrize(
+    "means, other",
+    [
+        ([0.0, 0.0], [0.0, 0.0]),
+        ([0.0, 1e-30], [1e3, 0.0]),
+        ([math.inf, math.nan], [1.0, math.inf]),
+        ([math.inf], [math.nan]),
+        ([1e38, 1e-44], [1e-44, 1e38]),
+    ],
+)
+@pytest.mark.parametrize("shortcut", [False, True])
+def test_zero_and_overflow_are_named(means, other, shortcut):
+    drawn = plots.gradient_levels(means, other, shortcut, "Network")
+    (axes,) = drawn.axes
+    named = [text.get_text() for text in axes.texts]
+    assert len(named) == len(means)
+    for mean, text in zip(means, named, strict=True):
+        assert float(text) == pytest.approx(mean, rel=1e-3, nan_ok=True)
+    drawn.png()
+    top, height = (
+        drawn.axes[0].bbox.y1,
+        [t.get_window_extent() for t in axes.texts],
+    )
+    assert all(box.y0 <= top for box in height)
+
+
+def test_the_picture():
+    drawn = plots.gradient_levels(SHORTCUT, PLAIN, True, "Five layers")
+    (axes,) = drawn.axes
+    bars = axes.patches
+    assert [bar.get_height() for bar in bars] == pytest.approx(SHORTCUT)
+    (marks,) = axes.collections
+    levels = [segment[0][1] for segment in marks.get_segments()]
+    assert levels == pytest.approx(PLAIN)
+    assert [t.get_text() for t in axes.texts] == [
+        "0.2217",
+        "0.2069",
+        "0.3290",
+        "0.2666",
+        "1.326",
+    ]
+    assert axes.get_yscale() == "log"

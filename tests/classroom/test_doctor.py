@@ -1,0 +1,321 @@
+"""The doctor names each trouble with its cure, and no student."""
+
+import ast
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import venv
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from packaging.markers import default_environment
+
+from classroom import doctor
+from gptlib import tokenizer
+
+ROOT = Path(__file__).parents[2]
+INSTALL = "install -r requirements.txt' in the series' folder."
+
+
+def examine(python=sys.executable, folder=ROOT, **environment):
+    """Exit status and findings, a line each, of a run as a student's."""
+    done = subprocess.run(
+        [python, "-m", "classroom.doctor"],
+        cwd=folder,
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+    )
+    assert done.stderr == ""
+    assert all(len(line) <= 79 for line in done.stdout.splitlines())
+    return done.returncode, re.sub(r"\n {11}", " ", done.stdout)
+
+
+def problems(check):
+    """Sentences of the problems that one check finds."""
+    return [f"{fact}: {cure}." for fact, cure in check() if cure]
+
+
+def module(folder, name, code):
+    """Let Python find a module of this name before any other."""
+    (folder / f"{name}.py").write_text(code, encoding="utf-8")
+    return {"PYTHONPATH": str(folder)}
+
+
+def package(folder, name, version, *needs):
+    """Let Python find a package of this name and version before others."""
+    about = folder / f"{name}-{version}.dist-info"
+    about.mkdir(parents=True)
+    lines = ["Metadata-Version: 2.1", f"Name: {name}", f"Version: {version}"]
+    lines += [f"Requires-Dist: {need}" for need in needs]
+    (about / "METADATA").write_text("\n".join(lines), encoding="utf-8")
+
+
+def test_where_the_tests_run_the_series_runs():
+    status, text = examine()
+    assert status == 0, text
+    assert text.count("  ok  ") == 7 and "PROBLEM" not in text
+    assert len(text.splitlines()) <= 24  # one screen
+
+
+def test_a_python_without_packages_is_the_wrong_one(tmp_path):
+    venv.create(tmp_path, with_pip=False)
+    found = [*tmp_path.glob("bin/python"), *tmp_path.glob("*/python.exe")]
+    status, text = examine(found[0])
+    assert status == 1
+    assert "none of the packages: run the README's first command" in text
+    assert text.count("PROBLEM") == 1
+
+
+def test_torch_that_breaks_is_told_from_torch_that_is_missing(tmp_path):
+    code = "import torch_c_part"
+    status, text = examine(**module(tmp_path, "torch", code))
+    assert status == 1
+    assert (
+        "torch can't be imported (ModuleNotFoundError: No module named "
+        "'torch_c_part'): run '"
+    ) in text
+    assert "install --force-reinstall -r requirements.txt'" in text
+    assert text.count("PROBLEM") == 1
+
+
+def test_torch_that_ends_python_is_survived(tmp_path):
+    code = "import os; os._exit(132)"
+    status, text = examine(**module(tmp_path, "torch", code))
+    assert "imported (Python ended with status 132): run" in text
+
+
+def test_tiktoken_that_breaks_is_named(tmp_path):
+    code = "raise ImportError('DLL load failed')"
+    status, text = examine(**module(tmp_path, "tiktoken", code))
+    assert status == 1
+    assert "tiktoken can't be imported (DLL load failed): run '" in text
+    assert text.count("PROBLEM") == 1
+
+
+def test_windows_without_its_runtime(tmp_path, monkeypatch):
+    error = (
+        "[WinError 126] The specified module could not be found. Error "
+        r"loading \"C:\\Users\\Jane Doe\\torch\\lib\\c10.dll\" or one of its"
+    )
+    module(tmp_path, "torch", f'raise OSError("{error}")')
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setattr(doctor, "WINDOWS", True)
+    (found,) = problems(doctor.check_torch)
+    assert "install Microsoft's Visual C++ runtime" in found
+    assert "https://aka.ms/vs/17/release/vc_redist.x64.exe" in found
+    assert '"c10.dll"' in found and "Jane" not in found
+
+
+def test_a_package_that_is_missing(monkeypatch):
+    there = doctor._installed()
+    del there["ipywidgets"], there["gptlib"]
+    monkeypatch.setattr(doctor, "_installed", lambda: there)
+    missing, package = problems(doctor.check_packages)
+    assert missing.startswith("ipywidgets is not installed: run '")
+    assert package.startswith("gptlib is not installed: run '")
+    assert missing.endswith(INSTALL) and package.endswith(INSTALL)
+
+
+def test_what_lies_in_the_current_folder_is_not_installed(
+    tmp_path, monkeypatch
+):
+    package(tmp_path, "gptlib", "0.1.0")
+    monkeypatch.setattr(sys, "path", [str(tmp_path)])
+    assert doctor._installed() == {"gptlib": "0.1.0"}
+    monkeypatch.chdir(tmp_path)  # as a student's `python -m classroom.doctor`
+    assert doctor._installed() == {}
+
+
+def test_another_version_than_the_pinned_one(tmp_path, monkeypatch):
+    package(tmp_path, "ipywidgets", "7.0")
+    monkeypatch.syspath_prepend(tmp_path)
+    (found,) = problems(doctor.check_packages)
+    assert found.startswith("ipywidgets is 7.0 and should be ==8.1.9: run '")
+
+
+def test_a_build_of_the_pinned_version_is_that_version(tmp_path, monkeypatch):
+    package(tmp_path, "torch", "2.13.0+cu130")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert problems(doctor.check_packages) == []
+
+
+def test_a_package_that_another_one_cannot_work_with(tmp_path, monkeypatch):
+    package(tmp_path, "numpy", "1.20.0")
+    monkeypatch.syspath_prepend(tmp_path)
+    found = problems(doctor.check_packages)
+    assert re.match(r"matplotlib \S+ needs numpy>=\S+, not 1.20.0: ", found[0])
+
+
+def test_a_package_that_another_one_misses(tmp_path, monkeypatch):
+    package(tmp_path, "nbval", "0.11.0", "absent>=1", "other; extra == 'x'")
+    monkeypatch.syspath_prepend(tmp_path)
+    (found,) = problems(doctor.check_packages)
+    assert found.startswith("absent, which nbval needs, is not installed: ")
+
+
+@pytest.mark.parametrize(
+    "torch, numpy, clash",
+    [
+        ("2.2.2", "2.4.6", ["torch 2.2.2 is made for NumPy 1, not for 2.4.6"]),
+        ("2.2.2", "1.26.4", []),
+        ("2.3.0", "2.0.0", []),
+        ("2.13.0+cpu", "2.4.6", []),
+    ],
+)
+def test_numpy_2_and_a_torch_from_before_it(torch, numpy, clash):
+    assert list(doctor._numpy_clash({"torch": torch, "numpy": numpy})) == clash
+
+
+def test_an_intel_mac_has_pins_of_its_own(monkeypatch):
+    mac = {"sys_platform": "darwin", "platform_machine": "x86_64"}
+    environment = default_environment() | mac
+    monkeypatch.setattr(
+        "packaging.markers.default_environment", lambda: environment
+    )
+    there = doctor._installed() | {"torch": "2.2.2", "numpy": "2.4.6"}
+    monkeypatch.setattr(doctor, "_installed", lambda: there)
+    monkeypatch.setattr(doctor, "_unmet_needs", lambda *_: [])
+    pin, clash = problems(doctor.check_packages)
+    assert pin.startswith("numpy is 2.4.6 and should be ==1.26.4: ")
+    assert clash.startswith("torch 2.2.2 is made for NumPy 1, not for 2.4.6: ")
+
+
+@pytest.mark.parametrize("damage", [lambda text: text[:-9], None])
+def test_a_vocabulary_that_is_damaged_or_missing(
+    damage, tmp_path, monkeypatch
+):
+    file = tmp_path / "gpt2.tiktoken"
+    if damage:
+        file.write_bytes(damage(tokenizer.VOCABULARY.read_bytes()))
+    monkeypatch.setattr(tokenizer, "VOCABULARY", file)
+    tokenizer.gpt2_tokenizer.cache_clear()
+    (found,) = problems(doctor.check_vocabulary)
+    assert "gpt2.tiktoken, is missing or damaged: run 'git checkout" in found
+
+
+@pytest.mark.parametrize(
+    "gigabytes, fact",
+    [
+        (0.5, None),
+        (1.3, "1.3 GB of memory are free: room for one notebook at a time"),
+        (3.0, "3.0 GB of memory are free: room for 2 notebooks at a time"),
+    ],
+)
+def test_memory_that_fits(gigabytes, fact, monkeypatch):
+    monkeypatch.setattr(doctor, "free_memory", lambda: gigabytes * 2**30)
+    (found,) = doctor.check_memory()
+    if fact:
+        assert found == (fact, None)
+    else:
+        assert found.fact.startswith("0.5 GB of memory are free, and a note")
+        assert found.cure.startswith("close other programs")
+
+
+def test_more_threads_than_the_quota_allows(monkeypatch):
+    monkeypatch.setattr(doctor, "cpus", lambda: 0)
+    (found,) = problems(doctor.check_torch)
+    assert re.match(r"torch starts \d+ threads where 0 can run", found)
+    assert "set the environment variable OMP_NUM_THREADS to 0" in found
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_the_kernel_of_another_environment(own, tmp_path):
+    python = sys.executable if own else str(tmp_path / "bin" / "python")
+    kernel = tmp_path / "kernels" / "python3"
+    kernel.mkdir(parents=True)
+    spec = {"argv": [python, "-m", "x"], "display_name": "Python 3"}
+    (kernel / "kernel.json").write_text(json.dumps(spec), encoding="utf-8")
+    status, text = examine(JUPYTER_PATH=str(tmp_path))
+    assert status == (0 if own else 1)
+    assert ("The kernel python3 starts the Python of another" in text) != own
+    assert ("jupyter kernelspec remove python3'." in text) != own
+
+
+@pytest.mark.parametrize(
+    "version, bits, machine, cure",
+    [
+        ((3, 9), 64, ("Linux", "x86_64"), "one of Python 3.11 to 3.14"),
+        ((3, 15), 64, ("Linux", "x86_64"), "one of Python 3.11 to 3.14"),
+        ((3, 13), 64, ("Darwin", "x86_64"), "one of Python 3.11 to 3.12"),
+        ((3, 13), 32, ("Windows", "AMD64"), "install the 64-bit Python"),
+        ((3, 14), 64, ("Darwin", "arm64"), None),
+    ],
+)
+def test_pythons(version, bits, machine, cure, monkeypatch):
+    this = SimpleNamespace(version_info=version, maxsize=2 ** (bits - 1) - 1)
+    monkeypatch.setattr(doctor, "sys", this)
+    monkeypatch.setattr("platform.system", lambda: machine[0])
+    monkeypatch.setattr("platform.machine", lambda: machine[1])
+    (found,) = doctor.check_python()
+    assert cure in found.cure if cure else found.cure is None
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "gptlib/__init__",
+        "classroom/__init__",
+        "classroom/machine",
+        "classroom/doctor",
+    ],
+)
+def test_an_old_python_can_read_it(name):
+    source = (ROOT / f"{name}.py").read_text(encoding="utf-8")
+    ast.parse(source, feature_version=(3, 8))
+
+
+def test_a_check_that_fails_is_named(monkeypatch):
+    monkeypatch.setattr(doctor, "free_memory", lambda: 1 / 0)
+    (found,) = doctor._findings(doctor.check_memory)
+    assert found.fact == "check_memory failed with ZeroDivisionError"
+
+
+def test_the_output_holds_no_name_and_no_folder(tmp_path):
+    home = tmp_path / "Jane Doe"
+    for room in ("classroom", "gptlib"):
+        shutil.copytree(
+            ROOT / room,
+            home / "series" / room,
+            ignore=shutil.ignore_patterns("__pycache__"),
+        )
+    shutil.copy(ROOT / "requirements.txt", home / "series")
+    (home / "series" / "gptlib" / "data" / "gpt2.tiktoken").unlink()
+    kernel = home / "share" / "kernels" / "python3"
+    kernel.mkdir(parents=True)
+    spec = {"argv": [f"{home}/bin/python"], "display_name": "Jane's"}
+    (kernel / "kernel.json").write_text(json.dumps(spec), encoding="utf-8")
+    module(home, "torch", f"raise OSError({f'{home}/c10.so: no such file'!r})")
+    status, text = examine(
+        folder=home / "series",
+        HOME=str(home),
+        USERPROFILE=str(home),
+        USER="janedoe",
+        LOGNAME="janedoe",
+        USERNAME="janedoe",
+        JUPYTER_PATH=str(home / "share"),
+        PYTHONPATH=str(home),
+    )
+    assert status == 1
+    assert text.count("PROBLEM") == 3
+    assert "(OSError: c10.so: no such file)" in text
+    assert "jane" not in text.lower() and str(tmp_path) not in text
+
+
+@pytest.mark.parametrize(
+    "reason, public",
+    [
+        ("/home/jane doe/x.so: no", "x.so: no"),
+        ("at '/Users/jane/a b/c.py', line 3", "at 'c.py', line 3"),
+        (r"C:\Users\Jané\torch\c10.dll not found", "c10.dll not found"),
+        (r"\\server\jane\lib.dll", "lib.dll"),
+        ("~/jane/x", "~x"),
+        ("either/or, 3/4", "either/or, 3/4"),
+    ],
+)
+def test_folders_are_left_out(reason, public):
+    assert doctor._public(reason) == public

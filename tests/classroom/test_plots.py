@@ -1,0 +1,622 @@
+"""The figures show the numbers they are given, and say them in words."""
+
+import base64
+import subprocess
+import sys
+
+import matplotlib
+import numpy as np
+import pytest
+import torch
+from matplotlib.colors import to_hex, to_rgb
+from matplotlib.text import Text
+
+from classroom import plots
+from classroom.plots import COLORS, GREY, HATCHES
+
+BEFORE = [[0.0, 1.0, 2.0], [4.0, 4.0, 7.0]]
+AFTER = [[-1.2, 0.0, 1.2], [-0.7, -0.7, 1.4]]
+PLAIN = [0.0002017, 0.0001201, 0.0007152, 0.001399, 0.005050]
+SHORTCUT = [0.2217, 0.2069, 0.3290, 0.2666, 1.326]
+ATTENTION = [[1, 0, 0], [0.25, 0.75, 0], [0.125, 0.5, 0.375]]
+TOKENS = ["Hello", ",", " $x$"]
+PARTS = {
+    "embedding": 39_383_808,
+    "attention": 28_320_768,
+    "feed_forward": 56_669_184,
+    "norm": 38_400,
+    "head": 38_597_376,
+}
+MEMORY = {
+    "inference": {"weights": 652_038_144},
+    "training": {
+        "weights": 652_038_144,
+        "gradients": 652_038_144,
+        "AdamW states": 1_304_076_288,
+    },
+}
+
+
+def by_layer(values):
+    return {f"layers.{n}.0.weight": value for n, value in enumerate(values)}
+
+
+def deep(n):
+    return plots.gradient_bars(
+        by_layer([10.0 ** (k - n) for k in range(n)]), by_layer([0.25] * n)
+    )
+
+
+DRAW = {
+    "before_and_after": lambda: plots.before_and_after(BEFORE, AFTER),
+    "histograms": lambda: plots.histograms(BEFORE, AFTER),
+    "activation_curves": lambda: plots.activation_curves(
+        [-1, 0, 1],
+        {"GELU": [-0.1588, 0, 0.8412], "ReLU": [0, 0, 1]},
+        {"GELU": [-0.08, 0.5, 1.08], "ReLU": [0, 0, 1]},
+    ),
+    "gradient_bars": lambda: plots.gradient_bars(
+        by_layer(PLAIN), by_layer(SHORTCUT)
+    ),
+    "gradient_bars, 30 layers": lambda: deep(30),
+    "shape_bars": lambda: plots.shape_bars(
+        [("IDs", None, (2, 4)), ("logits", "head", (2, 4, 50257))], "Words."
+    ),
+    "shape_bars, large": lambda: plots.shape_bars(
+        [("position embedding", "embedding", (16, 2048, 100257))], "Words."
+    ),
+    "norm_histograms": lambda: plots.norm_histograms(
+        np.array(BEFORE), np.array(AFTER), (150, 4), "Words."
+    ),
+    "norm_histograms, nan": lambda: plots.norm_histograms(
+        np.array(BEFORE), np.full((2, 3), np.nan), (150, 4), "Words."
+    ),
+    "activation_curve": lambda: plots.activation_curve(
+        "GELU", [-1, 0, 1], [-0.1588, 0, 0.8412], [-0.08, 0.5, 1.08]
+    ),
+    "gradient_levels": lambda: plots.gradient_levels(
+        PLAIN, SHORTCUT, False, "Words"
+    ),
+    "gradient_levels, 30 layers": lambda: plots.gradient_levels(
+        [10.0 ** (k - 25) for k in range(30)], [0.25] * 30, True, "Words"
+    ),
+    "attention_map": lambda: plots.attention_map(ATTENTION, TOKENS),
+    "spread_through_depth": lambda: plots.spread_through_depth(
+        {"pre-norm": [1.5, 2.5, 4], "post-norm": [1, 1, 1.25]}, log=True
+    ),
+    "part_sizes": lambda: plots.part_sizes(
+        [("tokens", "embedding"), ("block 1", None), ("head", "head")],
+        [38_597_376, 7_085_568, 38_597_376],
+        "parameters",
+    ),
+    "parameter_bars": lambda: plots.parameter_bars(
+        {"untied": PARTS, "tied": PARTS | {"head": 0}}
+    ),
+    "memory_bars": lambda: plots.memory_bars(
+        MEMORY, {"1 GB": 1e9, "2 GB": 2e9}
+    ),
+    "token_times": lambda: plots.token_times(
+        [16, 64, 256], {"plain": [0.01, 0.03, 0.1], "cache": [0.01] * 3}
+    ),
+    "candidates": lambda: plots.candidates(
+        [" a", "\n", "日"], [0.5, 0.25, 0.125], chosen=1
+    ),
+    "head_map": lambda: plots.head_map(ATTENTION, TOKENS, 2, 3),
+    "head_map, long": lambda: plots.head_map(
+        np.tril(np.full((16, 16), 0.5)), [" W" * 20] * 16, 1, 1
+    ),
+    "model_step": lambda: plots.model_step(
+        [("tokens", "embedding"), ("block 1", None), ("head", "head")],
+        [(1, 4, 64), (1, 4, 64), (1, 4, 50257)],
+        [1.0, 1.25, 0.5],
+        2,
+    ),
+    "memory_fit": lambda: plots.memory_fit(
+        163_009_536, MEMORY["training"], {"1 GB": 1e9, "80 GB": 8e10}
+    ),
+    "generation_round": lambda: plots.generation_round(
+        2, "a$_$ " * 20, [" W" * 20, "\n", "日"], [0.5, 0.25, 0.125]
+    ),
+}
+
+# What stands along the x axes and the y axes; an axis of names needs no more.
+LABELS = {
+    "before_and_after": ({"feature"}, {"value"}),
+    "histograms": ({"value"}, {"number of values"}),
+    "activation_curves": ({"input x"}, {"output, slope"}),
+    "gradient_bars": (
+        {"layer (1 reads the input)"},
+        {"mean |gradient|, log scale"},
+    ),
+    "shape_bars": ({"number of values, log scale"}, set()),
+    "norm_histograms": ({"value"}, {"% of values"}),
+    "activation_curve": ({"input x"}, {"output, slope"}),
+    "gradient_levels": (
+        {"layer (1 reads the input)"},
+        {"mean |gradient|, log scale"},
+    ),
+    "attention_map": (
+        {"token looked at (␣ is a space)"},
+        {"token that looks (␣ is a space)", "attention weight"},
+    ),
+    "spread_through_depth": ({"after block"}, {"variance, log scale"}),
+    "part_sizes": ({"parameters"}, set()),
+    "parameter_bars": (set(), {"parameters (millions, M)"}),
+    "memory_bars": ({"memory (GB of 1,000,000,000 bytes)"}, set()),
+    "token_times": (
+        {"context length (tokens)"},
+        {"time per token (milliseconds)"},
+    ),
+    "candidates": ({"probability"}, {"next token (␣ is a space)"}),
+    "head_map": (
+        {"token looked at (␣ is a space)"},
+        {"token that looks (␣ is a space)"},
+    ),
+    "model_step": ({"standard deviation of the output"}, set()),
+    "memory_fit": ({"share of the memory (%)"}, set()),
+    "generation_round": ({"probability"}, {"next token (␣ is a space)"}),
+}
+
+
+@pytest.fixture(params=DRAW)
+def picture(request):
+    return DRAW[request.param]()
+
+
+def heights(axes):
+    return [[bar.get_height() for bar in bars] for bars in axes.containers]
+
+
+def widths(axes):
+    return [[bar.get_width() for bar in bars] for bars in axes.containers]
+
+
+def look(patch):
+    return to_hex(patch.get_facecolor()).upper(), patch.get_hatch() or ""
+
+
+def component(name):
+    return COLORS[name], HATCHES[name]
+
+
+def texts(picture):
+    """All texts that are drawn, once the layout is done."""
+    picture.draw_without_rendering()
+    beyond = {
+        label
+        for axes in picture.axes
+        for axis in (axes.xaxis, axes.yaxis)
+        for tick in axis.majorTicks + axis.minorTicks
+        if not within(tick.get_loc(), axis.get_view_interval())
+        for label in (tick.label1, tick.label2)
+    }
+    return [
+        text
+        for text in picture.findobj(Text)
+        if text.get_text().strip()
+        and text.get_visible()
+        and text not in beyond
+    ]
+
+
+def within(value, interval):
+    return min(interval) <= value <= max(interval)
+
+
+def names(axis):
+    return [label.get_text() for label in axis.get_ticklabels()]
+
+
+def contrast(one, two):
+    """WCAG 2 contrast ratio, computed apart from `plots.ink`."""
+
+    def luminance(color):
+        return sum(
+            share
+            * (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4)
+            for share, c in zip(
+                (0.2126, 0.7152, 0.0722), to_rgb(color), strict=True
+            )
+        )
+
+    dark, light = sorted([luminance(one), luminance(two)])
+    return (light + 0.05) / (dark + 0.05)
+
+
+# What holds for every picture
+
+
+def test_each_function_that_draws_is_tested():
+    public = {
+        name
+        for name, value in vars(plots).items()
+        if getattr(value, "__wrapped__", None)
+    }
+    assert public == {name.split(",")[0] for name in DRAW}
+
+
+def test_it_shows_itself_as_a_png_with_its_description_as_alt(picture):
+    data, metadata = picture._repr_mimebundle_(include=None, exclude=None)
+    assert set(data) == {"image/png", "text/plain"}
+    assert base64.b64decode(data["image/png"]).startswith(b"\x89PNG\r\n")
+    assert data["text/plain"] == picture.description
+    assert metadata == {"image/png": {"alt": picture.description}}
+
+
+def test_it_is_white_and_at_most_nine_inches_wide(picture):
+    assert to_hex(picture.get_facecolor()) == "#ffffff"
+    assert picture.get_figwidth() <= 9
+    assert picture.dpi == 100
+
+
+@pytest.mark.parametrize("name", LABELS)
+def test_its_axes_are_labelled(name):
+    axes = DRAW[name]().axes
+    across = {label for a in axes if (label := a.get_xlabel())}
+    up = {label for a in axes if (label := a.get_ylabel())}
+    assert (across, up) == LABELS[name]
+
+
+def test_no_text_is_smaller_than_12_points_or_outside(picture):
+    shown = texts(picture)
+    for text in shown:
+        assert text.get_fontsize() >= 12, text.get_text()
+    frame = picture.bbox
+    for text in shown:
+        box = text.get_window_extent()
+        assert frame.x0 <= box.x0 and box.x1 <= frame.x1, text.get_text()
+        assert frame.y0 <= box.y0 and box.y1 <= frame.y1, text.get_text()
+
+
+def test_drawing_leaves_the_readers_settings_alone():
+    with matplotlib.rc_context({"font.size": 7, "text.color": "red"}):
+        before = dict(matplotlib.rcParams)
+        drawn = plots.candidates(["a"], [1.0])
+        assert dict(matplotlib.rcParams) == before
+        assert {t.get_color() for t in texts(drawn)} == {"black"}
+
+
+def test_pyplot_is_never_imported():
+    code = (
+        "import sys; from classroom import plots; "
+        "plots.candidates(['a'], [1.0]); "
+        "sys.exit('matplotlib.pyplot' in sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_tensors_with_a_gradient_and_lists_give_the_same_picture():
+    tensors = [torch.tensor(x, requires_grad=True) for x in (BEFORE, AFTER)]
+    from_tensors = plots.before_and_after(*tensors)
+    assert heights(from_tensors.axes[0])[1] == pytest.approx(AFTER[0])
+
+
+# Colours
+
+
+def test_every_component_has_a_hatch_of_its_own():
+    assert HATCHES.keys() == COLORS.keys()
+    assert len(set(HATCHES.values())) == len(HATCHES)
+
+
+@pytest.mark.parametrize("fill", [*COLORS.values(), GREY, "white", "black"])
+def test_ink_can_be_read_on_every_fill(fill):
+    assert contrast(plots.ink(fill), fill) >= 4.5
+
+
+def test_ink_can_be_read_on_the_whole_map():
+    for color in matplotlib.colormaps["cividis"](np.arange(256)):
+        assert contrast(plots.ink(color), color) >= 4.5
+
+
+def test_numbers_on_segments_can_be_read():
+    (axes,) = DRAW["parameter_bars"]().axes
+    on_fills = [t for t in axes.texts if t.get_bbox_patch()]
+    assert len(on_fills) == 7  # norm is too thin, the tied head is not there
+    for text in on_fills:
+        card = text.get_bbox_patch().get_facecolor()
+        assert to_hex(card).upper() in COLORS.values()
+        assert contrast(text.get_color(), card) >= 4.5
+
+
+# One by one
+
+
+def test_before_and_after():
+    drawn = DRAW["before_and_after"]()
+    for axes, before, after in zip(drawn.axes, BEFORE, AFTER, strict=True):
+        assert heights(axes) == [before, after]
+        grey, norm = (look(bars[0]) for bars in axes.containers)
+        assert norm == component("norm")
+        assert grey[0] == GREY and grey[1] != norm[1]
+        lines = {line.get_label(): line for line in axes.lines}
+        assert lines["mean before"].get_ydata() == pytest.approx(
+            [np.mean(before)] * 2
+        )
+        assert len({line.get_linestyle() for line in axes.lines}) == 2
+    title = drawn.axes[1].get_title()
+    assert "before: mean 5.000, variance 2.000" in title
+    assert "after: mean below 1e-6, variance 0.9800" in title
+    assert "row 2 before: mean 5.000, variance 2.000" in drawn.description
+
+
+def test_histograms():
+    drawn = DRAW["histograms"]()
+    for axes, values in zip(drawn.axes, (BEFORE, AFTER), strict=True):
+        assert sum(heights(axes)[0]) == np.size(values)
+        marks = sorted(line.get_xdata()[0] for line in axes.lines)
+        mean, spread = np.mean(values), np.std(values)
+        assert marks == pytest.approx([mean - spread, mean, mean + spread])
+    first, second = (look(axes.patches[0]) for axes in drawn.axes)
+    assert second == component("norm") and first[1] != second[1]
+    assert "before mean 3.000, standard deviation 2.309" in drawn.description
+    assert "after mean below 1e-6" in drawn.description
+
+
+def test_activation_curves():
+    drawn = DRAW["activation_curves"]()
+    left, right = drawn.axes
+    assert left.get_ylim() == right.get_ylim()
+    assert [axes.get_title() for axes in drawn.axes] == ["GELU", "ReLU"]
+    value, slope = left.lines[2:]
+    assert list(value.get_ydata()) == [-0.1588, 0, 0.8412]
+    assert list(slope.get_ydata()) == [-0.08, 0.5, 1.08]
+    assert value.get_color() == COLORS["feed_forward"]
+    assert (value.get_linestyle(), slope.get_linestyle()) == ("-", "--")
+    assert "GELU -0.1588, ReLU 0" in drawn.description
+    plain = plots.activation_curves([0, 1], {"ReLU": [0, 1]})
+    assert len(plain.axes) == 1 and not plain.legends
+    assert "dashed" not in plain.description
+    assert plain.axes[0].get_ylabel() == "output"
+
+
+def test_gradient_bars():
+    drawn = DRAW["gradient_bars"]()
+    (axes,) = drawn.axes
+    assert heights(axes) == [PLAIN, SHORTCUT]
+    assert axes.get_yscale() == "log"
+    plain, shortcut = (look(bars[0]) for bars in axes.containers)
+    assert shortcut == component("shortcut")
+    assert plain[0] != shortcut[0] and plain[1] != shortcut[1]
+    printed = [text.get_text() for text in axes.texts]
+    assert printed[:5] == (
+        ["0.0002017", "0.0001201", "0.0007152", "0.001399", "0.005050"]
+    )
+    assert printed[5:] == ["0.2217", "0.2069", "0.3290", "0.2666", "1.326"]
+    assert names(axes.xaxis) == ["1", "2", "3", "4", "5"]
+    for number in ("0.0002017", "0.2217", "0.005050", "1.326"):
+        assert number in drawn.description
+
+
+@pytest.mark.parametrize("layers", [5, 6, 10, 11, 20, 30])
+def test_gradient_labels_do_not_overlap(layers):
+    drawn = deep(layers)
+    (axes,) = drawn.axes
+    drawn.draw_without_rendering()
+    boxes = [text.get_window_extent() for text in axes.texts]
+    assert 2 * min(layers, 5) <= len(boxes) <= 20
+    for n, box in enumerate(boxes):
+        assert not any(box.overlaps(other) for other in boxes[n + 1 :])
+        assert axes.bbox.y0 <= box.y0 and box.y1 <= axes.bbox.y1
+
+
+def test_gradient_labels_stay_clear_of_the_next_bars():
+    drawn = deep(30)
+    (axes,) = drawn.axes
+    drawn.draw_without_rendering()
+    bars = [bar.get_window_extent() for bar in axes.patches]
+    for box in (text.get_window_extent() for text in axes.texts):
+        taller = [bar for bar in bars if bar.y1 > box.y0 + 6]
+        gaps = [max(bar.x0 - box.x1, box.x0 - bar.x1) for bar in taller]
+        assert all(gap > -0.5 for gap in gaps)  # its own bar may touch
+        assert all(gap > 2 for gap in sorted(gaps)[1:])
+
+
+def test_a_gradient_of_zero_is_named_on_the_log_axis_in_any_layer():
+    means = [0.25] * 30
+    means[1] = 0.0  # a layer between those that are numbered
+    (axes,) = plots.gradient_bars(by_layer([0.5] * 30), by_layer(means)).axes
+    (zero,) = (text for text in axes.texts if text.get_text() == "0")
+    assert zero.xy == (1, axes.get_ylim()[0])
+
+
+def test_attention_map():
+    drawn = DRAW["attention_map"]()
+    axes, _ = drawn.axes
+    (image,) = axes.images
+    assert (image.get_array().mask == np.triu(np.ones((3, 3)), 1)).all()
+    assert image.get_array().data.tolist() == ATTENTION
+    assert (image.get_cmap().name, image.get_clim()) == ("cividis", (0, 1))
+    assert axes.patch.get_hatch() and look(axes.patch)[0] == GREY
+    assert names(axes.xaxis) == names(axes.yaxis) == ["Hello", ",", "␣$x$"]
+    labels = axes.get_xticklabels() + axes.get_yticklabels()
+    assert not any(label.get_parse_math() for label in labels)  # $ is a $
+    assert "'␣$x$', looks most at ',' with weight 0.5000" in drawn.description
+    cells = {text.get_position(): text for text in axes.texts}
+    assert len(cells) == 6 and cells[0, 2].get_text() == "0.12"
+    for (column, row), text in cells.items():
+        fill = image.to_rgba(ATTENTION[row][column])
+        assert contrast(text.get_color(), fill) >= 4.5
+
+
+def test_attention_map_shows_a_forgotten_mask():
+    axes = plots.attention_map(np.full((3, 3), 1 / 3), TOKENS).axes[0]
+    assert not axes.images[0].get_array().mask.any()
+    assert not axes.get_title()
+
+
+def test_attention_map_of_many_tokens_has_no_numbers():
+    weights = np.tril(np.ones((9, 9))) / np.arange(1, 10)[:, None]
+    assert not plots.attention_map(weights, "abcdefghi").axes[0].texts
+
+
+def test_spread_through_depth():
+    drawn = DRAW["spread_through_depth"]()
+    (axes,) = drawn.axes
+    pre, post = axes.lines
+    assert pre.get_xydata().tolist() == [[1, 1.5], [2, 2.5], [3, 4]]
+    assert pre.get_linestyle() != post.get_linestyle()
+    assert pre.get_marker() != post.get_marker()
+    assert axes.get_yscale() == "log"
+    assert drawn.description == (
+        "Variance, after block 1 and after block 3: "
+        "pre-norm 1.500 and 4.000; post-norm 1.000 and 1.250."
+    )
+    plain = plots.spread_through_depth({"a": [1, 2]}, "layer", "L2 norm")
+    assert plain.axes[0].get_yscale() == "linear"
+    assert plain.axes[0].get_xlabel() == "layer"
+    assert plain.axes[0].get_ylabel() == "L2 norm"
+    assert plain.description.startswith("L2 norm, layer 1 and layer 2: a")
+
+
+@pytest.mark.parametrize(
+    "depth, ticks",
+    [
+        (3, [1, 2, 3]),
+        (30, [1, 5, 10, 15, 20, 25, 30]),
+        (60, [1, 10, 20, 30, 40, 50, 60]),
+    ],
+)
+def test_depth_is_counted_from_1(depth, ticks):
+    drawn = plots.spread_through_depth({"a": range(1, depth + 1)})
+    assert drawn.axes[0].get_xticks().tolist() == ticks
+
+
+def test_part_sizes():
+    drawn = DRAW["part_sizes"]()
+    (axes,) = drawn.axes
+    assert widths(axes) == [[38_597_376, 7_085_568, 38_597_376]]
+    tokens, block, head = map(look, axes.patches)
+    assert (tokens, head) == (component("embedding"), component("head"))
+    assert block == (GREY, "")
+    assert names(axes.yaxis) == ["tokens", "block 1", "head"]
+    assert axes.yaxis.get_inverted()  # the first part is on top
+    assert axes.texts[1].get_text() == "7,085,568"
+    keys = [text.get_text() for text in drawn.legends[0].get_texts()]
+    assert keys == ["embedding", "block", "head"]
+    assert drawn.description == (
+        "Parameters, 3 parts in the order of the data path: "
+        "the largest is 38,597,376, tokens."
+    )
+
+
+def test_parameter_bars():
+    drawn = DRAW["parameter_bars"]()
+    (axes,) = drawn.axes
+    bars = [container[0] for container in axes.containers]
+    sizes = [bar.get_height() * 1e6 for bar in bars]
+    assert sizes[:5] == pytest.approx(list(PARTS.values()))
+    assert [look(bar) for bar in bars[:5]] == [component(p) for p in PARTS]
+    for lower, upper in zip(bars[:4], bars[1:5], strict=True):
+        assert upper.get_y() == lower.get_y() + lower.get_height()
+    printed = [text.get_text() for text in axes.texts]
+    assert {"163.0 M", "124.4 M", "56.67"} <= set(printed)
+    (legend,) = drawn.legends
+    top_down = [text.get_text() for text in legend.get_texts()]
+    assert top_down == [p.replace("_", "-") for p in reversed(PARTS)]
+    assert "untied 163.0; tied 124.4" in drawn.description
+
+
+def test_memory_bars():
+    drawn = DRAW["memory_bars"]()
+    (axes,) = drawn.axes
+    weights, *training = (c[0] for c in axes.containers)
+    assert weights.get_width() == pytest.approx(0.652038144)
+    assert [bar.get_x() for bar in training] == pytest.approx(
+        [0, 0.652038144, 1.304076288]
+    )
+    assert len({look(bar)[0] for bar in training}) == 3
+    assert len({look(bar)[1] for bar in training}) == 3
+    assert look(weights) == look(training[0])
+    assert [line.get_xdata()[0] for line in axes.lines] == [1, 2]
+    assert {line.get_linestyle() for line in axes.lines} == {"--"}
+    assert "inference 0.6520; training 2.608" in drawn.description
+
+
+def test_token_times():
+    drawn = DRAW["token_times"]()
+    (axes,) = drawn.axes
+    plain, cache = axes.lines
+    assert plain.get_ydata().tolist() == pytest.approx([10, 30, 100])
+    assert plain.get_linestyle() != cache.get_linestyle()
+    assert plain.get_marker() != cache.get_marker()
+    again = plots.token_times([16, 256], {"plain": [1, 2], "cache": [3, 4]})
+    assert drawn.description == again.description
+    assert "plain and cache" in drawn.description
+    assert "16 to 256 tokens" in drawn.description
+
+
+def test_candidates():
+    drawn = DRAW["candidates"]()
+    (axes,) = drawn.axes
+    assert widths(axes) == [[0.5, 0.25, 0.125]]
+    assert names(axes.yaxis) == ["␣a", r"\n", r"\u65e5"]
+    labels = axes.get_yticklabels()
+    assert not any(label.get_parse_math() for label in labels)
+    first, chosen, last = map(look, axes.patches)
+    assert chosen == component("head")
+    assert first == last == (GREY, "")
+    printed = [text.get_text() for text in axes.texts]
+    assert printed == ["0.5000", "0.2500  chosen", "0.1250"]
+    assert r"chosen: '\n' with probability 0.2500" in drawn.description
+
+
+def test_head_map():
+    axes, *scale = DRAW["head_map"]().axes
+    assert not scale  # the numbers are in the cells
+    assert len(axes.texts) == 6
+    assert axes.get_title() == "layer 2, head 3 (hatched: a later token)"
+    assert names(axes.yaxis) == ["Hello", ",", "␣$x$"]
+    crowded, scale = DRAW["head_map, long"]().axes
+    assert not crowded.texts and scale.get_ylabel() == "attention weight"
+
+
+def test_model_step():
+    drawn = DRAW["model_step"]()
+    (axes,) = drawn.axes
+    (bars,) = axes.containers
+    assert [bar.get_visible() for bar in bars] == [True, True, False]
+    assert [text.get_visible() for text in axes.texts] == [True, True, False]
+    assert axes.texts[1].get_text() == "1.250  ← (1, 4, 64)"
+    assert bars[1].get_linewidth() > bars[0].get_linewidth()
+    assert drawn.description == (
+        "Part 2 of 3, block 1: its output has shape (1, 4, 64) and standard "
+        "deviation 1.250, before it 1.000."
+    )
+
+
+def test_memory_fit():
+    drawn = DRAW["memory_fit"]()
+    (axes,) = drawn.axes
+    printed = [text.get_text() for text in axes.texts]
+    assert printed == ["260.8 %: too large", "3.3 %: fits"]
+    second = [bars[0].get_width() for bars in axes.containers[3:]]
+    assert second == pytest.approx([0.815, 0.815, 1.63], rel=1e-3)
+    assert {line.get_xdata()[0] for line in axes.lines} == {100}
+    assert drawn.description == (
+        "163,009,536 parameters. Weights: 621.83 MB (of 1024 × 1024 bytes). "
+        "In all 2,608,152,576 bytes or 2.608 GB (of 1,000,000,000 bytes) for "
+        "weights, gradients, AdamW states. Fits in 80 GB; activations come "
+        "on top."
+    )
+
+
+@pytest.mark.parametrize(
+    ("total", "printed"),
+    [(10**9, "100.0 %: fits"), (10**9 + 1, "100.0 %: too large")],
+)
+def test_memory_that_fits_to_the_byte(total, printed):
+    drawn = plots.memory_fit(1, {"weights": total}, {"1 GB": 10**9})
+    assert drawn.axes[0].texts[0].get_text() == printed
+    assert ("Fits in none of 1 GB" in drawn.description) == (total > 10**9)
+
+
+def test_generation_round():
+    drawn = DRAW["generation_round"]()
+    (axes,) = drawn.axes
+    (bars,) = axes.containers
+    assert look(bars[0]) == component("head")
+    assert [bar.get_width() for bar in bars] == [0.5, 0.25, 0.125]
+    assert axes.get_title(loc="left").startswith("round 2, after: …")
+    assert axes.get_title(loc="left").endswith("a$_$␣")
+    assert f"after {'a$_$ ' * 20!r}" in drawn.description

@@ -1,0 +1,145 @@
+"""What every notebook prints, wherever, whenever and however often it runs.
+
+nbval, which plain pytest applies to `notebooks/`, compares one run on this
+machine with what is saved. Here: other processors and thread counts, cells
+that are run again, no network, and the memory that it takes.
+"""
+
+import contextlib
+import functools
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import nbformat
+import pytest
+import torch
+from nbclient import NotebookClient
+from test_notebook_format import NAMES, code_cells, read
+
+NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
+
+
+def capabilities():
+    """Levels of processor features that torch can be held to here."""
+    levels = ["default", "avx2", "avx512"]
+    best = torch.backends.cpu.get_cpu_capability().lower()
+    known = best in levels
+    return levels[: levels.index(best) + 1] if known else ["default"]
+
+
+LEAST = {"ATEN_CPU_CAPABILITY": capabilities()[0], "OMP_NUM_THREADS": "1"}
+WITHOUT_NETWORK = ["unshare", "--user", "--map-root-user", "--net"]
+
+
+@functools.cache
+def can_isolate():
+    """Whether this machine starts processes that have no network."""
+    command = [*WITHOUT_NETWORK, "true"]
+    return shutil.which(command[0]) is not None and (
+        subprocess.run(command, capture_output=True).returncode == 0
+    )
+
+
+@contextlib.contextmanager
+def running(notebook, isolate=False, **environment):
+    """A kernel for `notebook`, as JupyterLab would start it.
+
+    `isolate` takes the network from it: it is then reached through files.
+    """
+    client = NotebookClient(
+        notebook,
+        timeout=300,
+        kernel_name="python3",
+        resources={"metadata": {"path": str(NOTEBOOKS)}},
+        coalesce_streams=True,
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        if isolate:
+            kernel = client.create_kernel_manager()
+            kernel.transport, kernel.ip = "ipc", f"{folder}/kernel"
+            spec = kernel.kernel_spec
+            spec.argv = [*WITHOUT_NETWORK, sys.executable, *spec.argv[1:]]
+        with client.setup_kernel(env=os.environ | environment):
+            yield client
+
+
+def run(client, cell):
+    """Execute a cell; what it prints, in the form that nbval compares."""
+    if cell.source.strip():
+        client.execute_cell(cell, client.nb.cells.index(cell))
+    return printed(cell)
+
+
+def printed(cell):
+    """Streams joined, texts of results; None where nbval does not look."""
+    if "nbval-ignore-output" in cell.metadata.get("tags", []):
+        return None
+    texts = {}
+    for output in cell.outputs:
+        if output.output_type == "stream":
+            kind = output.name
+            texts[kind] = texts.get(kind, "") + output.text
+        else:
+            for kind, data in output.get("data", {}).items():
+                if not kind.startswith("image/"):
+                    texts.setdefault(kind, []).append(data)
+    return texts
+
+
+def peak_megabytes(client):
+    """Largest resident memory of the client's kernel so far."""
+    pid = client.km.provisioner.pid
+    status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
+    return int(re.search(r"VmHWM:\s+(\d+) kB", status).group(1)) / 1024
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_any_cell_can_be_run_again(name):
+    """With the least of processor features and threads that there are here
+    (nbval's own run has the most), without a network, in little memory."""
+    notebook = read(name)
+    saved = {cell.id: printed(cell) for cell in code_cells(notebook)}
+    with running(notebook, can_isolate(), **LEAST) as client:
+        for cell in code_cells(notebook):
+            assert run(client, cell) == saved[cell.id], cell.id
+            assert run(client, cell) == saved[cell.id], f"{cell.id} twice"
+        # Last to first: each meets what the whole notebook left behind.
+        for cell in reversed(code_cells(notebook)):
+            assert run(client, cell) == saved[cell.id], f"{cell.id} later"
+        if platform.system() == "Linux":
+            assert peak_megabytes(client) < 1200
+
+
+@pytest.mark.skipif(
+    not can_isolate(), reason="no network namespaces on this machine"
+)
+def test_these_kernels_have_no_network():
+    source = (
+        "import socket\nprint([name for _, name in socket.if_nameindex()])"
+    )
+    cell = nbformat.v4.new_code_cell(source)
+    notebook = nbformat.v4.new_notebook(cells=[cell])
+    with running(notebook, isolate=True) as client:
+        assert run(client, cell)["stdout"] == "['lo']\n"
+
+
+@pytest.mark.matrix
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("capability", capabilities())
+@pytest.mark.parametrize("name", NAMES)
+def test_it_prints_what_is_saved(name, capability, threads):
+    notebook = read(name)
+    saved = {cell.id: printed(cell) for cell in code_cells(notebook)}
+    environment = {
+        "ATEN_CPU_CAPABILITY": capability,
+        "OMP_NUM_THREADS": str(threads),
+    }
+    with running(notebook, **environment) as client:
+        for cell in code_cells(notebook):
+            assert run(client, cell) == saved[cell.id], cell.id

@@ -1,0 +1,58 @@
+"""The README's commands and links hold."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from test_notebook_format import NAMES
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_two_commands_stand_on_a_line_each():
+    commands = re.findall(r"^python3 -m venv .*$", README, flags=re.M)
+    assert commands == [
+        "python3 -m venv .venv && .venv/bin/pip install -r requirements.txt "
+        "&& .venv/bin/jupyter lab --allow-root --notebook-dir notebooks",
+        "python3 -m venv .venv && .venv/bin/pip install -r "
+        "tests/requirements.txt && .venv/bin/pytest",
+    ]
+
+
+def test_ci_runs_the_readmes_commands_and_has_none_of_its_own():
+    script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    assert "README.md" in script
+    assert "pip install" not in script and "pytest" not in script
+
+
+@pytest.mark.parametrize("link", re.findall(r"\]\(([^)]+)\)", README))
+def test_every_link_leads_somewhere(link):
+    assert link.startswith("https://") or (ROOT / link).exists()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_notebook_is_in_the_table(name):
+    assert README.count(f"(notebooks/{name}.ipynb)") == 1
+
+
+def test_requirements_are_pinned():
+    lines = []
+    for file in (ROOT / "requirements.txt", ROOT / "tests/requirements.txt"):
+        lines += file.read_text(encoding="utf-8").splitlines()
+    wanted = [line for line in lines if line and not line.startswith("#")]
+    loose = [line for line in wanted if not re.match(r"[a-z0-9-]+==\d", line)]
+    assert loose == ["-e .", "-r ../requirements.txt"]
+
+
+@pytest.mark.parametrize("arguments", [["check"], ["format", "--check"]])
+def test_ruff_is_content(arguments):
+    done = subprocess.run(
+        [sys.executable, "-m", "ruff", *arguments, "."],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
