@@ -11,7 +11,7 @@ from transformers import DynamicCache
 from benchmarks import models
 from benchmarks.report import Row
 from benchmarks.timing import best, interleaved
-from classroom.plots import LINES, STYLE
+from classroom.picture import LINES, STYLE
 from gptlib import to_input_major
 from gptlib.cache import new_cache, read
 

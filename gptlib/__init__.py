@@ -15,7 +15,12 @@ _FILES = {
     "generation": ["generate_text_simple"],
     "layer_norm": ["LayerNorm"],
     "layout": ["to_input_major"],
-    "memory": ["count_parameters", "model_size_mb", "parameters_by_part"],
+    "memory": [
+        "count_parameters",
+        "model_size_mb",
+        "parameter_formula",
+        "parameters_by_part",
+    ],
     "model": ["GPTModel"],
     "shortcut": [
         "ExampleDeepNeuralNetwork",

@@ -6,7 +6,7 @@ import torch
 from torch.nn import init
 from torch.overrides import TorchFunctionMode
 
-from gptlib.config import check_count
+from gptlib.config import check_config, check_count
 from gptlib.model import GPTModel
 
 
@@ -30,6 +30,28 @@ def count_parameters(model_or_cfg, tied=False):
         tensors.pop(_place(_head_that_could_be_tied(model)), None)
         tensors[_place(model.tok_emb.weight)] = model.tok_emb.weight.numel()
     return sum(tensors.values())
+
+
+def parameter_formula(cfg, tied=False):
+    """Number of parameters of a model, by arithmetic alone.
+
+    The same number as `count_parameters`, in a fraction of the time.
+
+    Args:
+        cfg: a configuration like GPT_CONFIG_124M.
+        tied: embedding and output head share one table.
+
+    Raises:
+        KeyError, TypeError, ValueError: the configuration is impossible.
+    """
+    check_config(cfg)
+    d = cfg["emb_dim"]
+    tables = (1 if tied else 2) * cfg["vocab_size"] * d
+    attention = 4 * d * d + d + (3 * d if cfg["qkv_bias"] else 0)
+    feed_forward = 8 * d * d + 5 * d
+    block = attention + feed_forward + 2 * 2 * d  # two norms of 2 d each
+    positions = cfg["context_length"] * d
+    return tables + positions + cfg["n_layers"] * block + 2 * d
 
 
 def parameters_by_part(cfg):

@@ -1,7 +1,16 @@
 """Explorer 01: what the configuration's entries do to the shapes."""
 
-from classroom import plots
+import math
+
 from classroom.explore.explorer import Explorer, slider
+from classroom.picture import (
+    Picture,
+    component_bars,
+    label_axes,
+    names_down,
+    pin_labels,
+    styled,
+)
 from gptlib.config import GPT_CONFIG_124M, check_config
 
 
@@ -61,6 +70,38 @@ def data_path(batch, tokens, **entries):
     ]
 
 
+@styled
+def shape_bars(stops, summary):
+    """How many values stand at each stop of the data path, log scale.
+
+    `stops` are (label, component or None, shape); `summary` begins the
+    description. The axis never moves, so settings can be compared.
+    """
+    sizes = [math.prod(shape) for _, _, shape in stops]
+    largest, smallest = (
+        pick(range(len(sizes)), key=sizes.__getitem__) for pick in (max, min)
+    )
+    description = (
+        f"{summary} Most values: {sizes[largest]:,}, {stops[largest][0]}; "
+        f"fewest: {sizes[smallest]:,}, {stops[smallest][0]}."
+    )
+    height = 0.95 + 0.32 * len(stops)
+    picture = Picture(7, height, description, (2.55, 0.1, 0.65, 0.1))
+    axes = picture.subplots()
+    components = [component for _, component, _ in stops]
+    bars = component_bars(axes, sizes, components)
+    shapes = [str(tuple(shape)) for _, _, shape in stops]
+    axes.bar_label(bars, shapes, padding=4, fontsize=12)
+    axes.set_xscale("log")
+    axes.minorticks_off()
+    words = "1", "thousand", "million", "billion"
+    axes.set_xticks([1, 1e3, 1e6, 1e9], words)
+    names_down(axes, [label for label, _, _ in stops], 1e16, start=1)
+    label_axes(axes, "number of values, log scale", "")
+    pin_labels(axes, 0, -0.105)
+    return picture
+
+
 def _draw(batch, tokens, **entries):
     stops = data_path(batch, tokens, **entries)
     heads, emb_dim = entries["n_heads"], entries["emb_dim"]
@@ -70,8 +111,8 @@ def _draw(batch, tokens, **entries):
         f"{_count(heads, 'head')} of {emb_dim // heads} features each. "
         f"{tokens:,} of {entries['context_length']:,} positions are in use."
     )
-    return plots.shape_bars(stops, summary)
+    return shape_bars(stops, summary)
 
 
 def _count(number, noun):
-    return f"{number} {noun}{'s' * (number != 1)}"
+    return f"{number} {noun}{'' if number == 1 else 's'}"

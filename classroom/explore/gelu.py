@@ -1,10 +1,18 @@
 """Explorer 03: activation functions and their derivatives."""
 
 import torch
+from matplotlib.ticker import MaxNLocator
 from torch.nn import functional
 
-from classroom import plots
 from classroom.explore.explorer import Explorer, choice, steps, switch
+from classroom.picture import (
+    COLORS,
+    Picture,
+    array,
+    digits,
+    label_axes,
+    styled,
+)
 from gptlib.feed_forward import GELU
 
 ACTIVATIONS = {
@@ -40,8 +48,39 @@ def curve(activation, reach):
     return x.detach(), y.detach(), slope
 
 
+@styled
+def activation_curve(name, x, y, slope=None):
+    """One activation function, and its derivative dashed if given."""
+    x, y = array(x), array(y)
+    lowest = y.argmin()
+    description = (
+        f"{name} for x from {x[0]:g} to {x[-1]:g}: lowest value "
+        f"{digits(y[lowest])} at x = {x[lowest]:.2f}, "
+        f"{digits(y[-1])} at the right end."
+    )
+    if slope is not None:
+        slope = array(slope)
+        description += (
+            f" The derivative, dashed, lies between {digits(slope.min())} "
+            f"and {digits(slope.max())}."
+        )
+    picture = Picture(6, 4, description, (0.8, 0.2, 0.65, 0.4))
+    axes = picture.subplots()
+    axes.axhline(0, color="black", lw=0.8)
+    axes.axvline(0, color="black", lw=0.8)
+    color = COLORS["feed_forward"]
+    axes.plot(x, y, color=color, lw=4, label="value")
+    if slope is not None:
+        axes.plot(x, slope, color="black", ls="--", label="derivative")
+    axes.set_xlim(x[0], x[-1])
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
+    ylabel = "output" if slope is None else "output, slope"
+    label_axes(axes, "input x", ylabel, name)
+    axes.legend(loc="upper left")
+    return picture
+
+
 def _draw(activation, reach, derivative):
     x, y, slope = curve(activation, reach)
-    return plots.activation_curve(
-        activation, x, y, slope if derivative else None
-    )
+    return activation_curve(activation, x, y, slope if derivative else None)

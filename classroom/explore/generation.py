@@ -1,10 +1,12 @@
 """Explorer 08: the loop of greedy generation, one round at a time."""
 
 import torch
+from matplotlib.ticker import MaxNLocator
 
 from classroom import plots
 from classroom.explore.explorer import Explorer, slider
-from classroom.explore.tokens import token_text, whole_text
+from classroom.explore.tokens import short_token, token_text, whole_text
+from classroom.picture import inches, styled, visible
 from gptlib.inputs import check_token_ids
 from gptlib.tokenizer import gpt2_tokenizer
 
@@ -62,14 +64,6 @@ def generation_rounds(model, ids):
     return rounds
 
 
-def _next_logits(model, ids):
-    table = model.pos_emb  # as long as the longest context
-    context = torch.tensor([ids[-table.num_embeddings :]])
-    with torch.no_grad():
-        logits = model(context.to(table.weight.device))  # (1, tokens, vocab)
-    return logits[0, -1].float().cpu()
-
-
 def prompt_ids(model, prompt):
     """IDs of the prompt; letter by letter if the vocabulary is a small one."""
     tokenizer, vocab_size = gpt2_tokenizer(), model.tok_emb.num_embeddings
@@ -80,10 +74,42 @@ def prompt_ids(model, prompt):
     return ids or [0]
 
 
+@styled
+def generation_round(number, text, tokens, probabilities):
+    """`plots.candidates` in one round of the loop; the first is chosen.
+
+    `text` is what the model has read.
+    """
+    names = [short_token(token) for token in tokens]
+    picture = plots.candidates(names, probabilities)
+    (axes,) = picture.axes
+    side = max(2.1, 0.7 + inches(max(names, key=len)))
+    picture.set_size_inches(side + 4.9, max(3.4, 1.2 + 0.32 * len(tokens)))
+    picture.set_margins(side, 0.25, 0.7, 0.4)
+    read = visible(text)
+    read = read if len(read) <= 32 else "…" + read[-32:]
+    look = {"loc": "left", "x": -side / 4.65 + 0.02, "parse_math": False}
+    axes.set_title(f"round {number}, after: {read}", **look)
+    axes.set_xlim(0, 1.7 * max(probabilities))
+    axes.xaxis.set_major_locator(MaxNLocator(3, steps=[1, 2, 5, 10]))
+    picture.description = (
+        f"Round {number}: after {text!r}. {picture.description}"
+    )
+    return picture
+
+
+def _next_logits(model, ids):
+    table = model.pos_emb  # as long as the longest context
+    context = torch.tensor([ids[-table.num_embeddings :]])
+    with torch.no_grad():
+        logits = model(context.to(table.weight.device))  # (1, tokens, vocab)
+    return logits[0, -1].float().cpu()
+
+
 def _draw(step, ids, candidates, probabilities):
     names = [token_text(number) for number in candidates]
     read, longer = whole_text(ids), whole_text([*ids, candidates[0]])
-    picture = plots.generation_round(step, read, names, probabilities)
+    picture = generation_round(step, read, names, probabilities)
     picture.description += (
         f" IDs so far: {', '.join(map(str, ids))}; appended: {candidates[0]}. "
         f"The text becomes {longer!r}."

@@ -1,9 +1,25 @@
 """Explorer 02: layer norm undoes the scale and the offset of its input."""
 
+import numpy as np
 import torch
+from matplotlib.ticker import MaxNLocator
 
-from classroom import plots
 from classroom.explore.explorer import Explorer, slider, steps, switch
+from classroom.picture import (
+    BEFORE,
+    COLORS,
+    GREY,
+    HATCHES,
+    Picture,
+    array,
+    card,
+    centre,
+    digits,
+    label_axes,
+    pin_labels,
+    sentence,
+    styled,
+)
 
 EPS = 1e-5
 SIZES = [0, 0.001, 0.003, 0.01, 0.1, 1, 3, 10, 30]
@@ -44,6 +60,53 @@ def normalized(scale, offset, features, unbiased=False, without_eps=False):
     return before, (before - mean) / torch.sqrt(var + eps)
 
 
+@styled
+def norm_histograms(before, after, limits, summary):
+    """Values before layer norm over values after it, on axes that stay.
+
+    `limits` are the two largest sizes that have room on the x axes;
+    `summary` begins the description.
+    """
+    rows = {"before": array(before).ravel(), "after": array(after).ravel()}
+    words = {
+        name: f"mean {digits(values.mean(), residue=1e-5)}, "
+        f"standard deviation {digits(values.std())}"
+        for name, values in rows.items()
+    }
+    ends = "; ".join(f"{name}: {words[name]}" for name in rows)
+    description = f"{summary} {sentence(ends)}."
+    picture = Picture(6.6, 4.4, description, (0.8, 0.3, 0.6, 0.4))
+    picture.subplots_adjust(hspace=0.75)
+    panels = picture.subplots(2, 1)
+    fills = (GREY, BEFORE), (COLORS["norm"], HATCHES["norm"])
+    for axes, name, fill, end in zip(panels, rows, fills, limits, strict=True):
+        color, hatch = fill
+        values = rows[name][np.isfinite(rows[name])]
+        counts, edges = np.histogram(values, np.linspace(-end, end, 61))
+        axes.stairs(
+            100 * counts / rows[name].size,
+            edges,
+            fill=True,
+            color=color,
+            hatch=hatch,
+            ec="black",
+        )
+        axes.axvline(0, color="black", lw=0.8)
+        axes.set_xlim(-end, end)
+        axes.set_ylim(bottom=0)
+        axes.yaxis.set_major_locator(MaxNLocator(2))
+        axes.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5, 10]))
+        if not values.size:
+            axes.set_ylim(0, 1)
+            nan = "every value is nan: 0 divided by 0"
+            centre(axes, 0, 0.5, nan, bbox=card("white"))
+            picture.description += f" Here {nan}."
+        label_axes(axes, "", "% of values", f"{name}: {words[name]}")
+        pin_labels(axes, -0.07, -0.26)
+    panels[1].set_xlabel("value")
+    return picture
+
+
 def _draw(features, unbiased, without_eps, **values):
     rows = normalized(
         features=features, unbiased=unbiased, without_eps=without_eps, **values
@@ -52,4 +115,4 @@ def _draw(features, unbiased, without_eps, **values):
         f"8 rows of {features} features; the variance is divided by "
         f"{features - unbiased}, {'without' if without_eps else 'with'} eps."
     )
-    return plots.norm_histograms(*rows, ROOM, summary)
+    return norm_histograms(*rows, ROOM, summary)

@@ -7,6 +7,7 @@ import torch
 from classroom import plots
 from classroom.explore.explorer import Explorer, slider, text
 from classroom.explore.tokens import read_tokens
+from classroom.picture import Picture, digits, styled
 from gptlib.config import GPT_CONFIG_124M
 from gptlib.model import GPTModel
 
@@ -26,6 +27,18 @@ PARTS = [
 ]
 
 
+def explore_model():
+    """Step a sentence through a small model: shape and size at each stop."""
+
+    return Explorer(
+        _draw,
+        {
+            "step": slider("step (part)", 1, 1, len(PARTS)),
+            "sentence": text("sentence", "Every effort moves you"),
+        },
+    )
+
+
 @functools.lru_cache(maxsize=8)
 def stops(sentence):
     """Shape and standard deviation of the output of each of PARTS.
@@ -37,6 +50,30 @@ def stops(sentence):
     with torch.no_grad():
         outputs = list(_walk(_small_model(), ids))
     return [(tuple(x.shape), x.std().item()) for x in outputs]
+
+
+@styled
+def model_step(parts, shapes, sizes, step):
+    """`plots.part_sizes` up to part number `step`, from 1, which is marked.
+
+    `shapes` are of each part's output, `sizes` its standard deviations.
+    """
+    now, (name, _) = step - 1, parts[step - 1]
+    shape, size = ", ".join(map(str, shapes[now])), digits(sizes[now])
+    change = "" if now == 0 else f", before it {digits(sizes[now - 1])}"
+    description = (
+        f"Part {step} of {len(parts)}, {name}: its output has shape "
+        f"({shape}) and standard deviation {size}{change}."
+    )
+    height = 0.9 + 0.3 * len(parts)
+    picture = Picture(7, height, description, (2.5, 0.15, 0.75, 0.1))
+    axes = picture.subplots()
+    unit, room = "standard deviation of the output", 1.75 * max(sizes)
+    bars, numbers = plots.draw_parts(axes, parts, sizes[:step], unit, room)
+    bars[now].set_linewidth(3)
+    numbers[now].set(text=f"{size}  ← ({shape})", weight="bold")
+    axes.get_yticklabels()[now].set_weight("bold")
+    return picture
 
 
 @functools.cache
@@ -57,18 +94,6 @@ def _walk(model, ids):
     yield model.out_head(x)
 
 
-def explore_model():
-    """Step a sentence through a small model: shape and size at each stop."""
-
-    return Explorer(
-        _draw,
-        {
-            "step": slider("step (part)", 1, 1, len(PARTS)),
-            "sentence": text("sentence", "Every effort moves you"),
-        },
-    )
-
-
 def _draw(sentence, step):
     shapes, sizes = zip(*stops(sentence), strict=True)
-    return plots.model_step(PARTS, shapes, sizes, step)
+    return model_step(PARTS, shapes, sizes, step)

@@ -4,46 +4,22 @@ from contextlib import ExitStack
 
 import ipywidgets as widgets
 
-from classroom import plots
 from classroom.explore.explorer import Explorer, choice, slider, switch
-from gptlib.config import GPT2_CONFIGS, GPT_CONFIG_124M, check_config
+from classroom.picture import (
+    Picture,
+    digits,
+    label_axes,
+    legend_patch,
+    memory_looks,
+    names_down,
+    note,
+    styled,
+)
+from gptlib.config import GPT2_CONFIGS, GPT_CONFIG_124M
+from gptlib.memory import parameter_formula
 
 BYTES = {"float32": 4, "bfloat16": 2}
 CAPACITIES = {f"{gb} GB": gb * 10**9 for gb in (1, 2, 8, 16, 80)}
-
-
-def parameter_formula(cfg, tied=False):
-    """Number of parameters of a model, without building it.
-
-    The same number as `gptlib.count_parameters`, in a fraction of the time.
-
-    Raises:
-        ValueError: the configuration is impossible.
-    """
-    check_config(cfg)
-    d, table = cfg["emb_dim"], cfg["vocab_size"] * cfg["emb_dim"]
-    attention = 4 * d * d + d + 3 * d * cfg["qkv_bias"]
-    feed_forward = 8 * d * d + 5 * d
-    block = attention + feed_forward + 2 * 2 * d  # two norms of 2 d each
-    positions = cfg["context_length"] * d
-    return table * (2 - tied) + positions + cfg["n_layers"] * block + 2 * d
-
-
-def memory_need(cfg, dtype="float32", tied=False, training=False):
-    """Number of parameters, and kind of memory → bytes.
-
-    Training adds a gradient and AdamW's two averages for each parameter,
-    each in the model's own dtype, as PyTorch makes them.
-
-    Raises:
-        ValueError: the configuration is impossible.
-    """
-    count = parameter_formula(cfg, tied)
-    weights = count * BYTES[dtype]
-    need = {"weights": weights}
-    if training:
-        need |= {"gradients": weights, "AdamW states": 2 * weights}
-    return count, need
 
 
 def explore_parameters():
@@ -64,10 +40,77 @@ def explore_parameters():
     return explorer
 
 
+def memory_need(cfg, dtype="float32", tied=False, training=False):
+    """Number of parameters, and kind of memory → bytes.
+
+    Training adds a gradient and AdamW's two averages for each parameter,
+    each in the model's own dtype, as PyTorch makes them.
+
+    Raises:
+        ValueError: the configuration is impossible.
+    """
+    count = parameter_formula(cfg, tied)
+    weights = count * BYTES[dtype]
+    need = {"weights": weights}
+    if training:
+        need |= {"gradients": weights, "AdamW states": 2 * weights}
+    return count, need
+
+
+@styled
+def memory_fit(count, bytes_by_kind, capacities):
+    """How much of each capacity (name → bytes) a model's memory takes.
+
+    `count` is its number of parameters, `bytes_by_kind` as for one set-up of
+    `plots.memory_bars`.
+    """
+    total, looks = sum(bytes_by_kind.values()), memory_looks(bytes_by_kind)
+    description = _in_words(count, bytes_by_kind, capacities)
+    below = 0.3 * (len(looks) // 4)  # each further row of the legend
+    margins = 0.75, 1.85, 1.05 + below, 0.4
+    picture = Picture(7.2, 3.6 + below, description, margins)
+    axes = picture.subplots()
+    for y, size in enumerate(capacities.values()):
+        left = 0
+        for kind, part in bytes_by_kind.items():
+            share = 100 * part / size
+            color, hatch = looks[kind]
+            look = {"color": color, "hatch": hatch, "ec": "black"}
+            axes.barh(y, min(share, 120), left=min(left, 120), **look)
+            left += share
+        words = f"{left:,.{1 if left < 1000 else 0}f} %"
+        words = words if left >= 0.05 else "below 0.1 %"
+        words += ": fits" if total <= size else ": too large"
+        look = {"xycoords": ("axes fraction", "data"), "va": "center"}
+        note(axes, words, (1, y), (6, 0), fontsize=12, **look)
+    line = axes.axvline(100, color="black", ls="--", label="full")
+    names_down(axes, capacities, room=115)
+    axes.set_xticks([0, 25, 50, 75, 100])
+    title = f"{count:,} parameters, {digits(total / 1e9)} GB"
+    label_axes(axes, "share of the memory (%)", "", title)
+    keys = [legend_patch(kind, *look) for kind, look in looks.items()]
+    picture.legend(handles=[*keys, line], loc="outside lower center", ncols=4)
+    return picture
+
+
 def _draw(dtype, tied, training, **sizes):
     cfg = GPT_CONFIG_124M | sizes
     count, need = memory_need(cfg, dtype, tied, training)
-    return plots.memory_fit(count, need, CAPACITIES)
+    return memory_fit(count, need, CAPACITIES)
+
+
+def _in_words(count, bytes_by_kind, capacities):
+    total = sum(bytes_by_kind.values())
+    weights = bytes_by_kind["weights"] / 1024**2
+    fits = [name for name, size in capacities.items() if total <= size]
+    where = ", ".join(fits) or f"none of {', '.join(capacities)}"
+    return (
+        f"{count:,} parameters. Weights: {weights:,.2f} MB (of 1024 × 1024 "
+        f"bytes). In all {total:,} bytes or {digits(total / 1e9)} GB (of "
+        f"1,000,000,000 bytes) for {', '.join(bytes_by_kind)}"
+        f"{f'. Fits in {where}' if capacities else ''}; activations come on "
+        "top."
+    )
 
 
 def _size_sliders():

@@ -27,6 +27,11 @@ def token_text(number):
     return tokenizer.decode([number]) if known else f"[{number}]"
 
 
+def short_token(token):
+    """A token's beginning: margins have no room for the longest ones."""
+    return token if len(token) <= 14 else token[:13] + "..."
+
+
 def whole_text(ids):
     """Text of all IDs together, so that split characters are whole again."""
     tokenizer = gpt2_tokenizer()

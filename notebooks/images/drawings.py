@@ -11,7 +11,7 @@ from functools import partial
 from html import escape
 from pathlib import Path
 
-from classroom.plots import COLORS, ink
+from classroom.picture import COLORS, ink
 from gptlib.config import GPT_CONFIG_124M
 
 INK, QUIET, LINE, CARD = "black", "#595959", "#8C8C8C", "white"

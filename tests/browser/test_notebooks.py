@@ -10,11 +10,11 @@ from lab import NAMES, THEMES, Notebook, saved_pictures
 # What can be set to something impossible, told in the explorer.
 REFUSING = ("01", "05", "06", "07")
 BARE_LINE = """
-from classroom import plots
 from classroom.explore.explorer import Explorer, slider
+from classroom.picture import Picture
 
 def draw(end):
-    picture = plots.Picture(6, 4, f"to {end}", (0.8, 0.2, 0.6, 0.2))
+    picture = Picture(6, 4, f"to {end}", (0.8, 0.2, 0.6, 0.2))
     picture.subplots().plot([0, end])
     return picture
 

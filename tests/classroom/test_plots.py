@@ -1,8 +1,10 @@
 """The figures show the numbers they are given, and say them in words."""
 
 import base64
+import pkgutil
 import subprocess
 import sys
+from importlib import import_module
 
 import matplotlib
 import numpy as np
@@ -11,8 +13,16 @@ import torch
 from matplotlib.colors import to_hex, to_rgb
 from matplotlib.text import Text
 
-from classroom import plots
-from classroom.plots import COLORS, GREY, HATCHES
+from classroom import explore, plots
+from classroom.explore.attention import head_map
+from classroom.explore.configuration import shape_bars
+from classroom.explore.gelu import activation_curve
+from classroom.explore.generation import generation_round
+from classroom.explore.gradients import gradient_levels
+from classroom.explore.layer_norm import norm_histograms
+from classroom.explore.model import model_step
+from classroom.explore.parameters import memory_fit
+from classroom.picture import COLORS, GREY, HATCHES, ink, styled
 
 BEFORE = [[0.0, 1.0, 2.0], [4.0, 4.0, 7.0]]
 AFTER = [[-1.2, 0.0, 1.2], [-0.7, -0.7, 1.4]]
@@ -59,25 +69,25 @@ DRAW = {
         by_layer(PLAIN), by_layer(SHORTCUT)
     ),
     "gradient_bars, 30 layers": lambda: deep(30),
-    "shape_bars": lambda: plots.shape_bars(
+    "shape_bars": lambda: shape_bars(
         [("IDs", None, (2, 4)), ("logits", "head", (2, 4, 50257))], "Words."
     ),
-    "shape_bars, large": lambda: plots.shape_bars(
+    "shape_bars, large": lambda: shape_bars(
         [("position embedding", "embedding", (16, 2048, 100257))], "Words."
     ),
-    "norm_histograms": lambda: plots.norm_histograms(
+    "norm_histograms": lambda: norm_histograms(
         np.array(BEFORE), np.array(AFTER), (150, 4), "Words."
     ),
-    "norm_histograms, nan": lambda: plots.norm_histograms(
+    "norm_histograms, nan": lambda: norm_histograms(
         np.array(BEFORE), np.full((2, 3), np.nan), (150, 4), "Words."
     ),
-    "activation_curve": lambda: plots.activation_curve(
+    "activation_curve": lambda: activation_curve(
         "GELU", [-1, 0, 1], [-0.1588, 0, 0.8412], [-0.08, 0.5, 1.08]
     ),
-    "gradient_levels": lambda: plots.gradient_levels(
+    "gradient_levels": lambda: gradient_levels(
         PLAIN, SHORTCUT, False, "Words"
     ),
-    "gradient_levels, 30 layers": lambda: plots.gradient_levels(
+    "gradient_levels, 30 layers": lambda: gradient_levels(
         [10.0 ** (k - 25) for k in range(30)], [0.25] * 30, True, "Words"
     ),
     "attention_map": lambda: plots.attention_map(ATTENTION, TOKENS),
@@ -101,20 +111,20 @@ DRAW = {
     "candidates": lambda: plots.candidates(
         [" a", "\n", "日"], [0.5, 0.25, 0.125], chosen=1
     ),
-    "head_map": lambda: plots.head_map(ATTENTION, TOKENS, 2, 3),
-    "head_map, long": lambda: plots.head_map(
+    "head_map": lambda: head_map(ATTENTION, TOKENS, 2, 3),
+    "head_map, long": lambda: head_map(
         np.tril(np.full((16, 16), 0.5)), [" W" * 20] * 16, 1, 1
     ),
-    "model_step": lambda: plots.model_step(
+    "model_step": lambda: model_step(
         [("tokens", "embedding"), ("block 1", None), ("head", "head")],
         [(1, 4, 64), (1, 4, 64), (1, 4, 50257)],
         [1.0, 1.25, 0.5],
         2,
     ),
-    "memory_fit": lambda: plots.memory_fit(
+    "memory_fit": lambda: memory_fit(
         163_009_536, MEMORY["training"], {"1 GB": 1e9, "80 GB": 8e10}
     ),
-    "generation_round": lambda: plots.generation_round(
+    "generation_round": lambda: generation_round(
         2, "a$_$ " * 20, [" W" * 20, "\n", "日"], [0.5, 0.25, 0.125]
     ),
 }
@@ -156,6 +166,9 @@ LABELS = {
     "memory_fit": ({"share of the memory (%)"}, set()),
     "generation_round": ({"probability"}, {"next token (␣ is a space)"}),
 }
+
+
+_DRAWS = styled(lambda: None).__code__  # all that it decorates
 
 
 @pytest.fixture(params=DRAW)
@@ -208,7 +221,7 @@ def names(axis):
 
 
 def contrast(one, two):
-    """WCAG 2 contrast ratio, computed apart from `plots.ink`."""
+    """WCAG 2 contrast ratio, computed apart from `ink`."""
 
     def luminance(color):
         return sum(
@@ -227,10 +240,15 @@ def contrast(one, two):
 
 
 def test_each_function_that_draws_is_tested():
+    explorers = [
+        import_module(f"classroom.explore.{found.name}")
+        for found in pkgutil.iter_modules(explore.__path__)
+    ]
     public = {
         name
-        for name, value in vars(plots).items()
-        if getattr(value, "__wrapped__", None)
+        for module in [plots, *explorers]
+        for name, value in vars(module).items()
+        if getattr(value, "__code__", None) is _DRAWS
     }
     assert public == {name.split(",")[0] for name in DRAW}
 
@@ -301,12 +319,12 @@ def test_every_component_has_a_hatch_of_its_own():
 
 @pytest.mark.parametrize("fill", [*COLORS.values(), GREY, "white", "black"])
 def test_ink_can_be_read_on_every_fill(fill):
-    assert contrast(plots.ink(fill), fill) >= 4.5
+    assert contrast(ink(fill), fill) >= 4.5
 
 
 def test_ink_can_be_read_on_the_whole_map():
     for color in matplotlib.colormaps["cividis"](np.arange(256)):
-        assert contrast(plots.ink(color), color) >= 4.5
+        assert contrast(ink(color), color) >= 4.5
 
 
 def test_numbers_on_segments_can_be_read():
@@ -533,6 +551,41 @@ def test_memory_bars():
     assert "inference 0.6520; training 2.608" in drawn.description
 
 
+KINDS = [f"kind {n}" for n in range(1, 8)]
+
+
+@pytest.mark.parametrize("count", [4, 7])
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda sizes: plots.memory_bars({"all": sizes}, {"9 GB": 9e9}),
+        lambda sizes: memory_fit(1, sizes, {"9 GB": 9e9}),
+    ],
+    ids=["memory_bars", "memory_fit"],
+)
+def test_each_kind_of_memory_is_drawn_and_named(draw, count):
+    sizes = dict.fromkeys(["weights", *KINDS[1:count]], 10**9)
+    drawn = draw(sizes)
+    (axes,) = drawn.axes
+    assert len(axes.patches) == len({*map(look, axes.patches)}) == count
+    (legend,) = drawn.legends
+    keys = [text.get_text() for text in legend.get_texts()]
+    assert keys[:-1] == list(sizes)
+    drawn.draw_without_rendering()
+    below = axes.xaxis.label.get_window_extent()
+    assert not legend.get_window_extent().overlaps(below)
+
+
+def test_a_memory_chart_without_capacities():
+    drawn = plots.memory_bars(MEMORY, {})
+    assert not drawn.axes[0].lines
+    keys = [text.get_text() for text in drawn.legends[0].get_texts()]
+    assert keys == ["weights", "gradients", "AdamW states"]
+    fit = memory_fit(1, MEMORY["inference"], {})
+    assert not fit.axes[0].patches
+    assert "bytes) for weights; activations" in fit.description
+
+
 def test_token_times():
     drawn = DRAW["token_times"]()
     (axes,) = drawn.axes
@@ -575,8 +628,9 @@ def test_model_step():
     drawn = DRAW["model_step"]()
     (axes,) = drawn.axes
     (bars,) = axes.containers
-    assert [bar.get_visible() for bar in bars] == [True, True, False]
-    assert [text.get_visible() for text in axes.texts] == [True, True, False]
+    assert [bar.get_width() for bar in bars] == [1.0, 1.25]  # and no third
+    assert len(axes.texts) == 2
+    assert names(axes.yaxis) == ["tokens", "block 1", "head"]
     assert axes.texts[1].get_text() == "1.250  ← (1, 4, 64)"
     assert bars[1].get_linewidth() > bars[0].get_linewidth()
     assert drawn.description == (
@@ -606,7 +660,7 @@ def test_memory_fit():
     [(10**9, "100.0 %: fits"), (10**9 + 1, "100.0 %: too large")],
 )
 def test_memory_that_fits_to_the_byte(total, printed):
-    drawn = plots.memory_fit(1, {"weights": total}, {"1 GB": 10**9})
+    drawn = memory_fit(1, {"weights": total}, {"1 GB": 10**9})
     assert drawn.axes[0].texts[0].get_text() == printed
     assert ("Fits in none of 1 GB" in drawn.description) == (total > 10**9)
 

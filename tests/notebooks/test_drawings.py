@@ -9,7 +9,7 @@ import pytest
 from matplotlib.font_manager import FontProperties
 from matplotlib.textpath import TextPath
 
-from classroom.plots import COLORS
+from classroom.picture import COLORS
 from gptlib.config import GPT_CONFIG_124M
 from gptlib.memory import count_parameters
 from gptlib.shortcut import ExampleDeepNeuralNetwork, gradient_means

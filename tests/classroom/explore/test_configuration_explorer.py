@@ -1,9 +1,8 @@
 import pytest
 import torch
 
-from classroom import plots
 from classroom.explore import explore_configuration
-from classroom.explore.configuration import data_path
+from classroom.explore.configuration import data_path, shape_bars
 from gptlib import GPTModel, check_config
 from gptlib.config import GPT_CONFIG_124M
 
@@ -109,7 +108,7 @@ def test_the_largest_setting_fits_the_axis(control):
 
 def test_the_picture():
     stops = data_path(batch=2, tokens=4)
-    drawn = plots.shape_bars(stops, "Words.")
+    drawn = shape_bars(stops, "Words.")
     (axes,) = drawn.axes
     (bars,) = axes.containers
     assert [bar.get_width() for bar in bars][-1] == 2 * 4 * 50257

@@ -20,7 +20,7 @@ from classroom.explore.explorer import (
     switch,
     text,
 )
-from classroom.plots import Picture
+from classroom.picture import Picture
 
 PNG = b"\x89PNG"
 

@@ -2,9 +2,8 @@ import pytest
 import torch
 from torch.nn import functional
 
-from classroom import plots
 from classroom.explore import explore_gelu
-from classroom.explore.gelu import ACTIVATIONS, curve
+from classroom.explore.gelu import ACTIVATIONS, activation_curve, curve
 
 TORCH = {
     "GELU, tanh form": lambda x: functional.gelu(x, approximate="tanh"),
@@ -47,7 +46,7 @@ def test_each_control_over_its_range(sweep, control):
 @pytest.mark.parametrize("derivative", [False, True])
 def test_the_picture(derivative):
     x, y, slope = curve("ReLU", 2)
-    drawn = plots.activation_curve("ReLU", x, y, slope if derivative else None)
+    drawn = activation_curve("ReLU", x, y, slope if derivative else None)
     (axes,) = drawn.axes
     assert [line.get_linestyle() for line in axes.lines[2:]] == (
         ["-", "--"] if derivative else ["-"]

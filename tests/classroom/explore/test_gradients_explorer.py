@@ -3,9 +3,8 @@ import math
 import pytest
 import torch
 
-from classroom import plots
 from classroom.explore import explore_gradients
-from classroom.explore.gradients import gradients
+from classroom.explore.gradients import gradient_levels, gradients
 
 # Lecture notes, "Measuring the gradients": five layers, seed 123.
 PLAIN = [0.0002017, 0.0001201, 0.0007152, 0.001399, 0.005050]
@@ -52,7 +51,7 @@ def test_every_size_with_many_seeds(depth, width):
         means, other = (
             gradients(depth, width, seed, f) for f in (True, False)
         )
-        drawn = plots.gradient_levels(means, other, True, "Network")
+        drawn = gradient_levels(means, other, True, "Network")
         drawn.png()
 
 
@@ -63,7 +62,7 @@ def test_no_number_hides_a_mark(depth, shortcut):
         means, other = (
             gradients(depth, width, seed, f) for f in (shortcut, not shortcut)
         )
-        drawn = plots.gradient_levels(means, other, shortcut, "Network")
+        drawn = gradient_levels(means, other, shortcut, "Network")
         drawn.png()
         (axes,) = drawn.axes
         (marks,) = axes.collections
@@ -88,7 +87,7 @@ def test_no_number_hides_a_mark(depth, shortcut):
 )
 @pytest.mark.parametrize("shortcut", [False, True])
 def test_zero_and_overflow_are_named(means, other, shortcut):
-    drawn = plots.gradient_levels(means, other, shortcut, "Network")
+    drawn = gradient_levels(means, other, shortcut, "Network")
     (axes,) = drawn.axes
     named = [text.get_text() for text in axes.texts]
     assert len(named) == len(means)
@@ -103,7 +102,7 @@ def test_zero_and_overflow_are_named(means, other, shortcut):
 
 
 def test_the_picture():
-    drawn = plots.gradient_levels(SHORTCUT, PLAIN, True, "Five layers")
+    drawn = gradient_levels(SHORTCUT, PLAIN, True, "Five layers")
     (axes,) = drawn.axes
     bars = axes.patches
     assert [bar.get_height() for bar in bars] == pytest.approx(SHORTCUT)

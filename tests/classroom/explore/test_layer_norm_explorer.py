@@ -3,9 +3,13 @@ import math
 import pytest
 import torch
 
-from classroom import plots
 from classroom.explore import explore_layer_norm
-from classroom.explore.layer_norm import SIZES, WIDTHS, normalized
+from classroom.explore.layer_norm import (
+    SIZES,
+    WIDTHS,
+    norm_histograms,
+    normalized,
+)
 
 
 def test_the_default_is_the_notebooks_batch():
@@ -69,7 +73,7 @@ def test_each_control_over_its_range(sweep, control):
 
 def test_the_picture():
     before, after = normalized(10, 3, 768)
-    drawn = plots.norm_histograms(before, after, (150, 4), "Rows.")
+    drawn = norm_histograms(before, after, (150, 4), "Rows.")
     upper, lower = drawn.axes
     for axes, end in ((upper, 150), (lower, 4)):
         assert axes.get_xlim() == (-end, end)
