@@ -54,27 +54,6 @@ def check_config(cfg):
     _check_heads(cfg)
 
 
-def _check_keys(cfg):
-    missing = [key for key in GPT_CONFIG_124M if key not in cfg]
-    unknown = [key for key in cfg if key not in GPT_CONFIG_124M]
-    if not missing and not unknown:
-        return
-    faults = []
-    if missing:
-        faults.append("lacks " + ", ".join(map(repr, missing)))
-    if unknown:
-        faults.append("has unknown " + ", ".join(map(_with_nearest, unknown)))
-    raise KeyError(
-        f"The configuration {' and '.join(faults)}; "
-        f"its keys are {', '.join(GPT_CONFIG_124M)}."
-    )
-
-
-def _with_nearest(key):
-    near = get_close_matches(str(key).lower(), GPT_CONFIG_124M, n=1)
-    return f"{key!r} (did you mean {near[0]!r}?)" if near else repr(key)
-
-
 def check_count(value, name, least=1):
     """Raise if `value` is no whole number of at least `least`."""
     if not isinstance(value, Integral) or isinstance(value, bool):
@@ -109,6 +88,27 @@ def check_divisible(width, num_heads, width_name, heads_name):
             f"features, which would be {width / num_heads:.2f}; choose "
             f"{heads_name} among the divisors of {width_name}."
         )
+
+
+def _check_keys(cfg):
+    missing = [key for key in GPT_CONFIG_124M if key not in cfg]
+    unknown = [key for key in cfg if key not in GPT_CONFIG_124M]
+    if not missing and not unknown:
+        return
+    faults = []
+    if missing:
+        faults.append("lacks " + ", ".join(map(repr, missing)))
+    if unknown:
+        faults.append("has unknown " + ", ".join(map(_with_nearest, unknown)))
+    raise KeyError(
+        f"The configuration {' and '.join(faults)}; "
+        f"its keys are {', '.join(GPT_CONFIG_124M)}."
+    )
+
+
+def _with_nearest(key):
+    near = get_close_matches(str(key).lower(), GPT_CONFIG_124M, n=1)
+    return f"{key!r} (did you mean {near[0]!r}?)" if near else repr(key)
 
 
 def _check_heads(cfg):

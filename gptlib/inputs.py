@@ -35,6 +35,29 @@ def check_token_ids(ids, vocab_size, max_tokens=None):
         _check_ids_range(ids, vocab_size)
 
 
+def check_features(x, width, width_name):
+    """Raise if `x` is no float tensor with `width` features on its last axis.
+
+    Raises:
+        TypeError: not a floating-point tensor.
+        ValueError: the last axis has another width.
+    """
+    if not isinstance(x, torch.Tensor):
+        raise TypeError(
+            f"Expected a tensor of shape (…, {width}), got {type(x).__name__}."
+        )
+    if not x.is_floating_point():
+        raise TypeError(
+            f"Expected floating-point features, got {x.dtype}: token IDs "
+            "must pass through an embedding first."
+        )
+    if x.dim() == 0 or x.shape[-1] != width:
+        raise ValueError(
+            f"Expected {width} features ({width_name}={width}) on the last "
+            f"axis, got shape {tuple(x.shape)}."
+        )
+
+
 def _check_ids_shape(ids, max_tokens):
     shape = tuple(ids.shape)
     if ids.dim() != 2:
@@ -68,27 +91,4 @@ def _check_ids_range(ids, vocab_size):
             f"Token ID {ids[row, column].item()} in row {row}, position "
             f"{column} is outside the vocabulary: IDs run from 0 to "
             f"{vocab_size - 1} (vocab_size={vocab_size})."
-        )
-
-
-def check_features(x, width, width_name):
-    """Raise if `x` is no float tensor with `width` features on its last axis.
-
-    Raises:
-        TypeError: not a floating-point tensor.
-        ValueError: the last axis has another width.
-    """
-    if not isinstance(x, torch.Tensor):
-        raise TypeError(
-            f"Expected a tensor of shape (…, {width}), got {type(x).__name__}."
-        )
-    if not x.is_floating_point():
-        raise TypeError(
-            f"Expected floating-point features, got {x.dtype}: token IDs "
-            "must pass through an embedding first."
-        )
-    if x.dim() == 0 or x.shape[-1] != width:
-        raise ValueError(
-            f"Expected {width} features ({width_name}={width}) on the last "
-            f"axis, got shape {tuple(x.shape)}."
         )
