@@ -14,12 +14,14 @@ import subprocess
 import sys
 import textwrap
 from importlib import metadata
+from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import NamedTuple, Optional
 
 from classroom.machine import cpus, free_memory
 
 SERIES = Path(__file__).parent.parent
+NAME, ROOMS = "gpt-part-by-part", ("gptlib", "classroom")
 WINDOWS = os.name == "nt"
 # The Pythons for which the pinned packages are published.
 OLDEST, NEWEST, NEWEST_ON_INTEL_MAC = (3, 11), (3, 14), (3, 12)
@@ -61,8 +63,8 @@ def check_packages():
             f"'{_venv('python')} -m classroom.doctor'",
         )
         return
-    if "gptlib" not in found:
-        missing.append("gptlib")
+    if NAME not in found:
+        missing.append(NAME)
     problems = [f"{name} is not installed" for name in missing]
     problems += _other_versions(pins, found)
     problems += _unmet_needs(pins, found)
@@ -72,6 +74,31 @@ def check_packages():
     if not problems:
         names = ", ".join(f"{p.name} {found[_key(p.name)]}" for p in pins)
         yield Finding(f"Packages as pinned: {names}")
+
+
+def check_rooms():
+    """Is what notebooks import the series', or another one of that name?"""
+    folders = {room: _found_as(room) for room in ROOMS}
+    foreign = [room for room in ROOMS if _is_elsewhere(folders[room], room)]
+    owners = {_owner(room) for room in foreign} - {None}
+    owners |= {"gptlib"} & set(_installed())  # a stranger's has this name
+    for owner in sorted(owners):
+        yield Finding(
+            f"The foreign package {owner} stands in the way of the series'",
+            f"run '{_tool('pip')} uninstall {owner}', then {_install()}",
+        )
+    if foreign and not owners:
+        entries = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+        named = any(str(folders[room].parent) in entries for room in foreign)
+        yield Finding(
+            f"Notebooks import another {' and '.join(foreign)} than the "
+            "series'",
+            "take its folder out of the environment variable PYTHONPATH"
+            if named
+            else _install(),
+        )
+    elif not owners and all(folders.values()):
+        yield Finding("Notebooks import the series' own gptlib and classroom")
 
 
 def check_torch():
@@ -165,18 +192,14 @@ def check_kernel():
         )
 
 
-def check_browser():
-    yield Finding("Any browser will do: only the project's tests use Chromium")
-
-
 CHECKS = [
     check_python,
     check_packages,
+    check_rooms,
     check_torch,
     check_vocabulary,
     check_memory,
     check_kernel,
-    check_browser,
 ]
 
 
@@ -213,11 +236,36 @@ def _findings(check):
 
 def _installed():
     """Version of each package, without what lies in the current folder."""
-    path = [p for p in sys.path if p and Path(p).resolve() != Path.cwd()]
     found = {}
-    for package in metadata.distributions(path=path):
+    for package in _distributions():
         found.setdefault(_key(package.metadata["Name"] or ""), package.version)
     return found
+
+
+def _distributions():
+    path = [p for p in sys.path if p and Path(p).resolve() != Path.cwd()]
+    return metadata.distributions(path=path)
+
+
+def _found_as(room):
+    """The folder that a notebook would import, wherever this was started."""
+    path = sys.path
+    if Path(path[0]).resolve() == Path.cwd():
+        path = path[1:]  # `python -m` puts it there, for itself
+    spec = PathFinder.find_spec(room, path)
+    return Path(spec.origin).parent if spec and spec.origin else None
+
+
+def _is_elsewhere(folder, room):
+    return folder is not None and not folder.samefile(SERIES / room)
+
+
+def _owner(room):
+    """Name of the package that brought what is imported as `room`, if any."""
+    for package in _distributions():
+        if f"{room}/__init__.py" in map(str, package.files or []):
+            return package.metadata["Name"]
+    return None
 
 
 def _key(name):

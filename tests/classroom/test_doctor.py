@@ -113,22 +113,74 @@ def test_windows_without_its_runtime(tmp_path, monkeypatch):
 
 def test_a_package_that_is_missing(monkeypatch):
     there = doctor._installed()
-    del there["ipywidgets"], there["gptlib"]
+    del there["ipywidgets"], there["gpt-part-by-part"]
     monkeypatch.setattr(doctor, "_installed", lambda: there)
     missing, package = problems(doctor.check_packages)
     assert missing.startswith("ipywidgets is not installed: run '")
-    assert package.startswith("gptlib is not installed: run '")
+    assert package.startswith("gpt-part-by-part is not installed: run '")
     assert missing.endswith(INSTALL) and package.endswith(INSTALL)
 
 
 def test_what_lies_in_the_current_folder_is_not_installed(
     tmp_path, monkeypatch
 ):
-    package(tmp_path, "gptlib", "0.1.0")
+    package(tmp_path, "gpt-part-by-part", "0.1.0")
     monkeypatch.setattr(sys, "path", [str(tmp_path)])
-    assert doctor._installed() == {"gptlib": "0.1.0"}
+    assert doctor._installed() == {"gpt-part-by-part": "0.1.0"}
     monkeypatch.chdir(tmp_path)  # as a student's `python -m classroom.doctor`
     assert doctor._installed() == {}
+
+
+def room(folder, name):
+    """Let Python find a package of this name, which is not the series'."""
+    (folder / name).mkdir(parents=True)
+    (folder / name / "__init__.py").write_text("", encoding="utf-8")
+
+
+def test_a_foreign_package_of_the_same_name_is_noticed(tmp_path):
+    room(tmp_path, "gptlib")
+    package(tmp_path, "gptlib", "0.4.2")
+    status, text = examine(PYTHONPATH=str(tmp_path))
+    assert status == 1
+    assert "The foreign package gptlib stands in the way of the series" in text
+    assert re.search(r"run '.*pip uninstall gptlib', then run '.*pip ", text)
+    assert text.count("PROBLEM") == 1
+    assert str(tmp_path) not in text
+
+
+@pytest.mark.parametrize("name", ["gptlib", "classroom"])
+def test_a_foreign_package_of_another_name_is_named(
+    name, tmp_path, monkeypatch
+):
+    room(tmp_path, name)
+    package(tmp_path, "chat-client", "1.0")
+    record = tmp_path / "chat-client-1.0.dist-info" / "RECORD"
+    record.write_text(f"{name}/__init__.py,,\n", encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    (found,) = problems(doctor.check_rooms)
+    assert found.startswith("The foreign package chat-client stands in the")
+    assert "pip uninstall chat-client', then run '" in found
+    assert found.endswith(INSTALL)
+
+
+def test_a_folder_of_the_same_name_is_noticed(tmp_path, monkeypatch):
+    room(tmp_path, "classroom")
+    monkeypatch.syspath_prepend(tmp_path)
+    (found,) = problems(doctor.check_rooms)
+    assert found.startswith("Notebooks import another classroom than the")
+    assert found.endswith(INSTALL) and "PYTHONPATH" not in found
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    (found,) = problems(doctor.check_rooms)
+    assert found.endswith("out of the environment variable PYTHONPATH.")
+
+
+def test_an_old_installation_under_the_foreign_name_is_noticed(
+    tmp_path, monkeypatch
+):
+    package(tmp_path, "gptlib", "0.1.0")
+    monkeypatch.syspath_prepend(tmp_path)
+    (found,) = problems(doctor.check_rooms)
+    assert "pip uninstall gptlib'" in found
 
 
 def test_another_version_than_the_pinned_one(tmp_path, monkeypatch):
@@ -301,7 +353,7 @@ def test_the_output_holds_no_name_and_no_folder(tmp_path):
         PYTHONPATH=str(home),
     )
     assert status == 1
-    assert text.count("PROBLEM") == 3
+    assert text.count("PROBLEM") == 4  # it is another copy, not installed
     assert "(OSError: c10.so: no such file)" in text
     assert "jane" not in text.lower() and str(tmp_path) not in text
 

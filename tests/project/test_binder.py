@@ -264,7 +264,7 @@ def test_the_image_is_small(image, capsys):
         print(f"\nBinder's environment and home: {megabytes:.0f} MB")
     assert megabytes <= IMAGE_MB
     assert not [x for x in image.packages() if x.startswith("nvidia")]
-    assert "gptlib" in image.packages()
+    assert "gpt-part-by-part" in image.packages()
 
 
 @pytest.mark.binder

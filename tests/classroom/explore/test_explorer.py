@@ -180,7 +180,8 @@ def test_two_controls_in_two_threads_leave_the_latest_picture():
 
 def test_jupyterlab_of_this_environment_saves_the_state():
     folder = Path(sys.prefix, "share/jupyter/lab/settings")
-    assert (folder / "overrides.d/gptlib.json").is_file(), "pip install -e ."
+    file = folder / "overrides.d" / "gpt-part-by-part.json"
+    assert file.is_file(), "pip install -e ."
     overrides, error = _get_overrides(str(folder))
     plugin = "@jupyter-widgets/jupyterlab-manager:plugin"
     assert not error and overrides[plugin]["saveState"] is True
