@@ -17,7 +17,7 @@ import pytest
 from test_notebook_format import code_cells, read
 from test_notebook_runs import printed
 
-pytestmark = pytest.mark.classroom
+pytestmark = pytest.mark.offline
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -85,10 +85,12 @@ def offline(stick, tmp_path_factory):
     return run
 
 
-def test_the_package_imports(offline, stick):
-    code = "import gptlib; gptlib.GPTModel; print(gptlib)"
+def test_the_packages_import(offline, stick):
+    code = (
+        "import classroom, gptlib; gptlib.GPTModel; print(classroom, gptlib)"
+    )
     answer = offline(f".venv/bin/python -c '{code}'")
-    assert str(stick / "gptlib") in answer
+    assert all(str(stick / room) in answer for room in ("classroom", "gptlib"))
 
 
 def test_a_notebook_prints_what_is_saved(offline, stick):
