@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from difflib import get_close_matches
 from numbers import Integral, Real
+from types import MappingProxyType
 
 # GPT-2's smallest size. Source: lecture notes, "The configuration"; Radford
 # et al. 2019, "Language Models are Unsupervised Multitask Learners".
@@ -27,6 +28,13 @@ GPT2_CONFIGS = {
     | {"emb_dim": 1600, "n_heads": 25, "n_layers": 48},
 }
 
+# Both dicts can be changed by whoever has them. What must not follow such a
+# change, like the check below, goes by these copies, which can't.
+PUBLISHED = MappingProxyType(
+    {name: MappingProxyType(cfg.copy()) for name, cfg in GPT2_CONFIGS.items()}
+)
+SMALLEST = PUBLISHED["gpt2-small (124M)"]
+
 
 def check_config(cfg):
     """Raise if `cfg` does not describe a model that can be built.
@@ -43,7 +51,7 @@ def check_config(cfg):
             f"got {type(cfg).__name__}."
         )
     _check_keys(cfg)
-    for name, example in GPT_CONFIG_124M.items():
+    for name, example in SMALLEST.items():
         if type(example) is int:
             check_count(cfg[name], name)
     check_drop_rate(cfg["drop_rate"], "drop_rate")
@@ -91,8 +99,8 @@ def check_divisible(width, num_heads, width_name, heads_name):
 
 
 def _check_keys(cfg):
-    missing = [key for key in GPT_CONFIG_124M if key not in cfg]
-    unknown = [key for key in cfg if key not in GPT_CONFIG_124M]
+    missing = [key for key in SMALLEST if key not in cfg]
+    unknown = [key for key in cfg if key not in SMALLEST]
     if not missing and not unknown:
         return
     faults = []
@@ -102,12 +110,12 @@ def _check_keys(cfg):
         faults.append("has unknown " + ", ".join(map(_with_nearest, unknown)))
     raise KeyError(
         f"The configuration {' and '.join(faults)}; "
-        f"its keys are {', '.join(GPT_CONFIG_124M)}."
+        f"its keys are {', '.join(SMALLEST)}."
     )
 
 
 def _with_nearest(key):
-    near = get_close_matches(str(key).lower(), GPT_CONFIG_124M, n=1)
+    near = get_close_matches(str(key).lower(), SMALLEST, n=1)
     return f"{key!r} (did you mean {near[0]!r}?)" if near else repr(key)
 
 

@@ -9,10 +9,10 @@ from classroom.explore.explorer import Explorer, slider, text
 from classroom.explore.tokens import read_tokens, short_token, token_text
 from classroom.picture import Picture, inches, pin_labels, styled
 from gptlib.block import TransformerBlock
-from gptlib.config import GPT_CONFIG_124M
+from gptlib.config import SMALLEST
 
 # The model of notebook 05, whose one block is layer 1 here.
-SMALL = GPT_CONFIG_124M | {
+SMALL = SMALLEST | {
     "context_length": 16,
     "emb_dim": 48,
     "n_heads": 3,

@@ -11,7 +11,7 @@ from classroom.picture import (
     pin_labels,
     styled,
 )
-from gptlib.config import GPT_CONFIG_124M, check_config
+from gptlib.config import SMALLEST, check_config
 
 
 def explore_configuration():
@@ -33,13 +33,13 @@ def explore_configuration():
 def data_path(batch, tokens, **entries):
     """The stops of the data path as (label, component or None, shape).
 
-    `entries` replace those of GPT_CONFIG_124M.
+    `entries` replace those of GPT-2's smallest size.
 
     Raises:
         ValueError: no such model can be built, or the texts are longer than
             its context.
     """
-    cfg = GPT_CONFIG_124M | entries
+    cfg = SMALLEST | entries
     check_config(cfg)
     emb_dim, heads = cfg["emb_dim"], cfg["n_heads"]
     if tokens > cfg["context_length"]:

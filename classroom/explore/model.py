@@ -8,10 +8,10 @@ from classroom import plots
 from classroom.explore.explorer import Explorer, slider, text
 from classroom.explore.tokens import read_tokens
 from classroom.picture import Picture, digits, styled
-from gptlib.config import GPT_CONFIG_124M
+from gptlib.config import SMALLEST
 from gptlib.model import GPTModel
 
-SMALL = GPT_CONFIG_124M | {
+SMALL = SMALLEST | {
     "context_length": 16,
     "emb_dim": 64,
     "n_heads": 4,

@@ -15,7 +15,7 @@ from classroom.picture import (
     note,
     styled,
 )
-from gptlib.config import GPT2_CONFIGS, GPT_CONFIG_124M
+from gptlib.config import PUBLISHED, SMALLEST
 from gptlib.memory import parameter_formula
 
 BYTES = {"float32": 4, "bfloat16": 2}
@@ -94,7 +94,7 @@ def memory_fit(count, bytes_by_kind, capacities):
 
 
 def _draw(dtype, tied, training, **sizes):
-    cfg = GPT_CONFIG_124M | sizes
+    cfg = SMALLEST | sizes
     count, need = memory_need(cfg, dtype, tied, training)
     return memory_fit(count, need, CAPACITIES)
 
@@ -114,7 +114,7 @@ def _in_words(count, bytes_by_kind, capacities):
 
 
 def _size_sliders():
-    cfg = GPT_CONFIG_124M
+    cfg = SMALLEST
     ranges = {  # least, most, step; the four sizes of GPT-2 lie on the steps
         "vocab_size": ("tokens", 257, 100257, 1000),
         "context_length": ("tokens", 128, 4096, 128),
@@ -138,10 +138,10 @@ def _presets(sizes):
             for control in sizes.values():
                 all_set.enter_context(control.hold_trait_notifications())
             for key, control in sizes.items():
-                control.value = GPT2_CONFIGS[button.description][key]
+                control.value = PUBLISHED[button.description][key]
 
     buttons = []
-    for name in GPT2_CONFIGS:
+    for name in PUBLISHED:
         button = widgets.Button(description=name, layout={"width": "auto"})
         button.on_click(press)
         buttons.append(button)

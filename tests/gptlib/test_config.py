@@ -4,6 +4,7 @@ from common import message
 
 import gptlib
 from gptlib import GPT2_CONFIGS, GPT_CONFIG_124M, check_config
+from gptlib.config import PUBLISHED, SMALLEST
 
 MODULES = [
     gptlib.DummyGPTModel,
@@ -158,3 +159,47 @@ def test_every_module_checks_its_configuration(module, tiny):
         module(tiny)
     with pytest.raises(KeyError, match="did you mean"):
         module(tiny | {"n_head": 3})
+
+
+@pytest.fixture
+def changed_by_a_learner():
+    """The public dicts as a learner may leave them: misspelt and emptied."""
+    small, family = GPT_CONFIG_124M.copy(), GPT2_CONFIGS.copy()
+    GPT_CONFIG_124M["context_len"] = 256
+    del GPT_CONFIG_124M["drop_rate"]
+    GPT2_CONFIGS.clear()
+    yield
+    GPT_CONFIG_124M.clear()
+    GPT_CONFIG_124M.update(small)
+    GPT2_CONFIGS.update(family)
+
+
+def test_a_changed_public_dict_changes_no_verdict(tiny, changed_by_a_learner):
+    check_config(tiny)
+    with pytest.raises(KeyError) as raised:
+        check_config(GPT_CONFIG_124M)
+    said = message(raised)
+    assert "lacks 'drop_rate'" in said
+    assert "'context_len' (did you mean 'context_length'?)" in said
+    assert said.endswith(
+        "its keys are vocab_size, context_length, emb_dim, n_heads, "
+        "n_layers, drop_rate, qkv_bias."
+    )
+
+
+def test_a_changed_public_dict_changes_no_explorer(changed_by_a_learner):
+    from classroom import explore
+
+    for name in ("configuration", "parameters", "attention", "model"):
+        explorer = getattr(explore, f"explore_{name}")()
+        assert "gpt-shown" in explorer.words.value, explorer.words.value
+    presets, *_ = explore.explore_parameters().children
+    assert len(presets.children[1].children) == 4
+
+
+def test_the_published_sizes_can_not_be_changed():
+    with pytest.raises(TypeError):
+        PUBLISHED["gpt2-small (124M)"] = {}
+    with pytest.raises(TypeError):
+        SMALLEST["emb_dim"] = 1
+    assert PUBLISHED == GPT2_CONFIGS and SMALLEST == GPT_CONFIG_124M
