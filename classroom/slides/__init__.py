@@ -1,21 +1,24 @@
 """Slides of a notebook that open anywhere, also without a network.
 
-`jupyter nbconvert --to slides` finds `template` by
-`settings/jupyter_config.json`, and this preprocessor by the template.
+`jupyter nbconvert --to gpt-slides` finds `Slides` by the entry point that the
+package installs; nbconvert's own slides of other notebooks stay as they are.
 """
 
 import base64
 import html
 import io
 import re
+from pathlib import Path
 
-from matplotlib import rc_context
+import matplotlib.style
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
 from matplotlib.mathtext import MathTextParser
+from nbconvert.exporters import SlidesExporter
 from nbconvert.preprocessors import Preprocessor
 from nbformat.v4 import new_markdown_cell
+from traitlets import default
 
 # Code, which stays as it is, or a formula: $$on a line$$ or $in a line$.
 FORMULA = re.compile(
@@ -26,8 +29,29 @@ PICTURE = re.compile(r"^!\[.*?\]\(.*?\)$", re.M | re.S)
 HEADING = re.compile(r"#+ ")
 AT_A_GLANCE = re.compile(r"#+ |- |1\. |\||\$\$")  # heading, list, table, …
 QUESTION = re.compile(r"\*\*(Before you run it|Predict)")
+FORMULAS = {"mathtext.fontset": "cm", "svg.fonttype": "path"}
 MANY_WORDS = 80
 CODE_ABOVE_PICTURE = 3  # lines: below more code, a picture would be small
+
+
+class Slides(SlidesExporter):
+    """reveal.js and all pictures in one file."""
+
+    export_from_notebook = "Slides of this series"  # in JupyterLab's menu
+    embed_images = True
+    exclude_input_prompt = exclude_output_prompt = True
+
+    @default("extra_template_basedirs")
+    def _extra_template_basedirs(self):
+        return [str(Path(__file__).parent)]
+
+    @default("template_name")
+    def _template_name_default(self):
+        return "template"
+
+    @default("preprocessors")
+    def _preprocessors(self):
+        return [Prepare]
 
 
 class Prepare(Preprocessor):
@@ -60,7 +84,9 @@ def formula_image(formula, display=False):
         formula = formula.replace(r"\frac", r"\dfrac")
     text, font = f"${formula}$", FontProperties(size=10)
     dpi, em = 720, 100  # 10 points are 100 pixels
-    with rc_context({"mathtext.fontset": "cm", "svg.fonttype": "path"}):
+    # From matplotlib's own settings on: the reader's may ask for LaTeX, or for
+    # white ink.
+    with matplotlib.style.context(["default", FORMULAS]):
         parsed = MathTextParser("path").parse(text, dpi=dpi, prop=font)
         width, height, depth = parsed[:3]
         figure = Figure(figsize=(width / dpi, height / dpi))

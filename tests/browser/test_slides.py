@@ -57,7 +57,7 @@ def decks(tmp_path_factory):
     paths = [NOTEBOOKS / name for name in NAMES]
     subprocess.run(
         [
-            *(sys.executable, "-m", "nbconvert", "--to", "slides"),
+            *(sys.executable, "-m", "nbconvert", "--to", "gpt-slides"),
             *("--output-dir", folder, *paths),
         ],
         check=True,

@@ -1,7 +1,11 @@
 """Which cells are on a slide, and what nbconvert makes of them there."""
 
 import re
+import subprocess
+import sys
 
+import matplotlib
+import nbformat
 import pytest
 from nbformat.v4 import (
     new_code_cell,
@@ -119,3 +123,24 @@ def test_a_formula_stands_on_its_line():
         for letter in "xp"
     }
     assert hang["x"] > -0.05 > -0.15 > hang["p"] > -0.35
+
+
+def test_a_formula_is_drawn_in_the_series_style():
+    theirs = {"text.usetex": True, "text.color": "white"}
+    with matplotlib.rc_context(theirs):
+        drawn = formula_image("x_1")
+    assert drawn == formula_image("x_1")
+
+
+def test_slides_of_other_notebooks_stay_nbconverts_own(tmp_path):
+    path = tmp_path / "other.ipynb"
+    nbformat.write(new_notebook(cells=[new_markdown_cell("$x$")]), path)
+    made = {}
+    for exporter in ("slides", "gpt-slides"):
+        command = [sys.executable, "-m", "nbconvert", "--to", exporter, path]
+        subprocess.run(command, check=True, capture_output=True)
+        made[exporter] = (tmp_path / "other.slides.html").read_text("utf-8")
+    assert 'class="formula' in made["gpt-slides"]
+    assert 'class="formula' not in made["slides"]
+    assert 'src="https://' in made["slides"]
+    assert 'src="https://' not in made["gpt-slides"]
