@@ -10,7 +10,7 @@ from classroom.checks.block import drop_rates, post_norm, transformer_block
 from classroom.checks.feed_forward import feed_forward, gelu, swiglu
 from classroom.checks.generation import batch_prompts, generate, stop_at_end
 from classroom.checks.guard import hint
-from classroom.checks.layer_norm import layer_norm, rms_norm
+from classroom.checks.layer_normalization import layer_norm, rms_norm
 from classroom.checks.model import broken_models, gpt_model
 from classroom.checks.parameters import fit_xl, parameter_count
 from classroom.checks.result import CheckResult

@@ -28,12 +28,12 @@ NOT_ATTEMPTED = CheckResult(
     "run this check again.",
 )
 _TORCH_SAYS = "missing the required", "not implemented for", "of meta tensor"
-# Exercise name → its hints, in the order of how much they tell.
-HINTS = {}
+# Exercise name → its hints, in the order of how much they tell; its `Task`.
+HINTS, TASKS = {}, {}
 _hints_given = {}
 
 
-def exercise(*hints):
+def exercise(*hints, task=None):
     """Make a check of a function that looks at a learner's answer.
 
     The function gets the answer, raises `Mistake` where it is wrong, and
@@ -42,10 +42,14 @@ def exercise(*hints):
     code becomes a message, one that hangs is stopped after ten seconds
     (where signals exist and in the main thread: not on Windows), printing
     is swallowed, and torch's state is as before.
+
+    Args:
+        hints: three, in the order of how much they tell.
+        task: the `Task` that the function judges by.
     """
 
     def decorate(look):
-        HINTS[look.__name__] = hints
+        HINTS[look.__name__], TASKS[look.__name__] = hints, task
 
         @functools.wraps(look)
         def check(answer):

@@ -10,7 +10,7 @@ from torch import nn
 
 import gptlib
 from classroom.checks.guard import HINTS
-from classroom.checks.layer_norm import layer_norm, rms_norm
+from classroom.checks.layer_normalization import layer_norm, rms_norm
 
 INIT = """
 self.eps = 1e-5
