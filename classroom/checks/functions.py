@@ -22,16 +22,16 @@ class Outcome(NamedTuple):
     changed: bool
 
 
-def check_signature(answer, *args, call):
+def check_signature(answer, *args, call, **named):
     """Raise `Mistake` unless `answer` can be called with these arguments.
 
     Args:
         answer: the learner's class or function.
-        args: what it is going to get.
+        args, named: what it is going to get.
         call: how the exercise writes that call, for the message.
     """
     try:
-        inspect.signature(answer).bind(*args)
+        inspect.signature(answer).bind(*args, **named)
     except TypeError as error:
         raise Mistake(
             "wrong-signature",

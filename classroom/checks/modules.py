@@ -20,12 +20,12 @@ class Probe(NamedTuple):
     says: str
 
 
-def construct(answer, *args, call):
+def construct(answer, *args, call, **named):
     """Build the learner's module, or raise `Mistake` if that can't be.
 
     Args:
         answer: the learner's class, or any callable that gives a module.
-        args: what its constructor gets.
+        args, named: what its constructor gets.
         call: how the exercise writes that call, for the message.
     """
     if isinstance(answer, nn.Module):
@@ -34,8 +34,8 @@ def construct(answer, *args, call):
             "This is a module that has been built. Hand over the class "
             f"itself, so that the check can build its own: {call}.",
         )
-    check_signature(answer, *args, call=call)
-    module = answer(*args)
+    check_signature(answer, *args, call=call, **named)
+    module = answer(*args, **named)
     if not isinstance(module, nn.Module):
         raise Mistake(
             "not-a-module",
@@ -88,7 +88,7 @@ def compare(
             blame(found, seen(x, output, expected), *otherwise)
         readings = fitting
     if errors:
-        raise _rescued(errors[0], rescues)
+        raise rescued(errors[0], rescues)
     check_gradients(module, task, probes[0].x, readings[0])
     return readings[0]
 
@@ -142,6 +142,20 @@ def runs(function, *args):
     return True
 
 
+def rescued(error, rescues):
+    """The error, or what it means that something else runs.
+
+    Args:
+        error: what an answer raised.
+        rescues: list of (works, name, says); the first that works is told.
+    """
+    for works, name, says in rescues:
+        if works():
+            what = f"{type(error).__name__}: {error}".split("\n")[0]
+            return Mistake(name, f"{says} (It stopped with {what})")
+    return error
+
+
 def check_gradients(module, task, x, reading):
     """The input and all parameters get the solution's gradients."""
     solution = partial(task.solution, **reading)
@@ -186,12 +200,3 @@ def _agrees(output, x, tolerance, readings, solve):
         if same(output, wanted, equal_nan=True, **tolerance):
             return True
     return False
-
-
-def _rescued(error, rescues):
-    """The error, or what it means that something else runs."""
-    for works, name, says in rescues:
-        if works():
-            what = f"{type(error).__name__}: {error}".split("\n")[0]
-            return Mistake(name, f"{says} (It stopped with {what})")
-    return error
