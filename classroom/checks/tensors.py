@@ -37,10 +37,10 @@ def expect_tensor(output, shape, where="The output"):
 def difference(output, expected, what="output"):
     """Where an output is farthest off, with both numbers, as a sentence."""
     place = farthest(output, expected)
+    given, wanted = told_apart(output[place], expected[place])
     return (
         f"Number {[int(index) for index in place]} of your {what}, of shape "
-        f"{tuple(output.shape)}, is {number(output[place])}; expected "
-        f"{number(expected[place])}."
+        f"{tuple(output.shape)}, is {given}; expected {wanted}."
     )
 
 
@@ -51,6 +51,15 @@ def farthest(output, expected):
     return torch.unravel_index(gap.argmax(), gap.shape)
 
 
-def number(value):
-    """A number as learners read it: 4 significant digits."""
-    return f"{float(value):.4g}"
+def told_apart(one, other):
+    """Two numbers with so many digits that one can see which is which."""
+    for digits in range(4, 10):
+        shown = number(one, digits), number(other, digits)
+        if shown[0] != shown[1]:
+            break
+    return shown
+
+
+def number(value, digits=4):
+    """A number as learners read it: few significant digits, and no -0."""
+    return f"{float(value) + 0.0:.{digits}g}"
