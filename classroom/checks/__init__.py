@@ -7,7 +7,7 @@ outcome; `python -m classroom.checks PATH…` checks a folder of notebooks.
 
 from classroom.checks.attention import multi_head_attention
 from classroom.checks.block import drop_rates, post_norm, transformer_block
-from classroom.checks.feed_forward import feed_forward, gelu, swiglu
+from classroom.checks.gelu_and_feed_forward import feed_forward, gelu, swiglu
 from classroom.checks.generation import batch_prompts, generate, stop_at_end
 from classroom.checks.guard import hint
 from classroom.checks.layer_normalization import layer_norm, rms_norm
