@@ -119,8 +119,7 @@ GELU_MISTAKES = [
           "This fits the content of the tanh without the tanh around it.",
           {"torch.tanh": ""}),
     known("sigmoid-for-tanh",
-          "This fits a sigmoid in place of the tanh. It runs from 0 to 1 "
-          "already, where tanh runs from -1 to 1.",
+          "This fits a sigmoid in place of the tanh. It runs from 0 to 1.",
           {"tanh": "sigmoid"}),
     known("sigmoid-for-tanh",
           "This fits x · sigmoid(content). With a sigmoid in place of the "
@@ -146,12 +145,10 @@ GELU_MISTAKES = [
           "This fits a product of x and its cube. Expected their sum.",
           {"x + cube": "x * cube"}),
     known("x-missing-inside",
-          "This fits a tanh of the cube alone. Expected the sum of x and the "
-          "cube.",
+          "This fits a bracket that holds the cube alone. Expected a sum.",
           {"x + cube": "cube"}),
     known("cube-missing",
-          "This fits a tanh without the cube. What is added to x in the "
-          "bracket?",
+          "This fits a bracket that holds x alone. Expected a sum.",
           {"x + cube": "x"}),
     *(known("wrong-power",
             f"This fits x to the power of {power} in the bracket. Expected "
@@ -208,15 +205,14 @@ FEED_FORWARD_MISTAKES = [
     *_other_bends("gelu(hidden)", "{}(hidden)",
                   "This fits {}, between the layers. Expected GELU."),
     known("half-missing",
-          "This fits a GELU that is twice as large, as without its factor ½.",
+          "This fits twice a GELU between the layers. Is its factor ½ lost?",
           {"gelu(hidden)": "2 * gelu(hidden)"}),
     known("activation-twice",
           "This fits a GELU of a GELU. Expected one between the two layers.",
           {"gelu(hidden)": "gelu(gelu(hidden))"}),
     SHORTCUT,
     known("softmax-at-the-end",
-          "This fits a softmax of the output. Nothing follows the second "
-          "layer.",
+          "This fits a softmax at the end. Nothing follows the second layer.",
           {"return y": "return y.softmax(-1)"}),
     known("bias-unused", "This fits a first layer whose bias is not added.",
           {" + b_in": ""}),
@@ -230,8 +226,7 @@ SWIGLU_MISTAKES = [
           "is the gate?",
           {"F.silu(g) * u": "g * F.silu(u)"}),
     known("silu-on-both",
-          "This fits SiLU on gate(x) and on up(x). Expected it on the gate "
-          "alone.",
+          "This fits SiLU on gate(x) and on up(x). Expected it on the gate.",
           {" * u": " * F.silu(u)"}),
     known("silu-after-product",
           "This fits SiLU of the product. Expected it on the gate, before "
@@ -258,8 +253,7 @@ SWIGLU_MISTAKES = [
     known("gate-added", "This fits a gate that is added. Expected a product.",
           {" * u": " + u"}),
     known("up-unused",
-          "This fits a network without up(x). What is the gate multiplied "
-          "with?",
+          "This fits SiLU of the gate alone. What is it multiplied with?",
           {" * u": ""}),
     known("gate-unused", "This fits a network without the gate.",
           {"F.silu(g) * ": ""}),
@@ -509,7 +503,7 @@ def _expansion_and_contraction(module, emb_dim, call):
     if len(vectors) > 2:
         raise Mistake(
             "extra-parameters",
-            f"Besides two weights, there are parameters of shape "
+            "Besides two weights, there are parameters of shape "
             f"{_shapes(vectors)}; expected two biases alone. Is there a norm "
             "inside? It stands in front of this network, in the transformer "
             "block.",
@@ -531,7 +525,7 @@ def _gate_up_down(module, emb_dim, call):
     if vectors:
         raise Mistake(
             "bias-present",
-            f"Besides the weights, there are parameters of shape "
+            "Besides the weights, there are parameters of shape "
             f"{_shapes(vectors)}. Expected three layers without a bias.",
         )
     parts = {p: w for name, w in named.items() for p in name.split(".")}
@@ -580,8 +574,8 @@ def _blame_widths(matrices, emb_dim):
 def _weights(module, emb_dim, call):
     """Name → matrix, as wide as cfg says; and the other parameters."""
     flat = {  # a 1-wide convolution's weight (out, in, 1) is a matrix, too
-        name: parameter.reshape([n for n in parameter.shape if n > 1])
-        for name, parameter in module.named_parameters()
+        name: p.squeeze() if p.dim() > 1 else p
+        for name, p in module.named_parameters()
     }
     named = {name: p for name, p in flat.items() if p.dim() > 1}
     matrices = list(named.values())
