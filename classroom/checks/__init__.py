@@ -14,7 +14,7 @@ from classroom.checks.layer_normalization import layer_norm, rms_norm
 from classroom.checks.model import broken_models, gpt_model
 from classroom.checks.parameters import fit_xl, parameter_count
 from classroom.checks.result import CheckResult
-from classroom.checks.shortcut import shortcut, vanishing_depth
+from classroom.checks.shortcut_connections import shortcut, vanishing_depth
 from classroom.checks.skeleton import predict_shapes, round_trip, skeleton
 
 __all__ = [
