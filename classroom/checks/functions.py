@@ -84,7 +84,7 @@ def attempt(function, *args):
         raise
     except Exception as error:
         raised = error
-    return Outcome(result, raised, not equal(given, args))
+    return Outcome(result, raised, not all(map(equal, given, args)))
 
 
 def alike(one, other):
@@ -97,13 +97,21 @@ def alike(one, other):
 def equal(a, b):
     """Whether two results are the same to the last digit, tensors inside
     of lists, tuples and dicts too; whole and other numbers differ."""
-    if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor):
-        kinds = a.is_floating_point() == b.is_floating_point()
-        return kinds and a.shape == b.shape and bool((a == b).all())
-    if type(a) is not type(b):
-        return False
-    if isinstance(a, list | tuple):
-        return len(a) == len(b) and all(map(equal, a, b))
-    if isinstance(a, dict):
-        return a.keys() == b.keys() and all(equal(a[k], b[k]) for k in a)
-    return a == b
+    pairs = [(a, b)]
+    for a, b in pairs:  # grows on the way
+        if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor):
+            kinds = a.is_floating_point() == b.is_floating_point()
+            same = kinds and a.shape == b.shape and bool((a == b).all())
+        elif type(a) is not type(b):
+            same = False
+        elif isinstance(a, list | tuple):
+            same = len(a) == len(b)
+            pairs += zip(a, b, strict=False)
+        elif isinstance(a, dict):
+            same = a.keys() == b.keys()
+            pairs += [(a[key], b[key]) for key in a if same]
+        else:
+            same = a == b
+        if not same:
+            return False
+    return True
