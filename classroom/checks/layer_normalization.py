@@ -1,7 +1,5 @@
 """Checks of notebook 02: layer normalization and RMSNorm."""
 
-from itertools import combinations
-
 import torch
 
 import gptlib
@@ -9,9 +7,8 @@ from classroom.checks.edits import Task, known
 from classroom.checks.guard import exercise
 from classroom.checks.modules import Probe, compare, construct, run, runs
 from classroom.checks.result import Mistake
-from classroom.checks.tensors import same
+from classroom.checks.tensors import number, same
 
-EPS = 1e-5
 WIDTH = 5
 # Far from 1 and 0, and of both signs: forgotten or misplaced, they show.
 SETTINGS = {
@@ -46,42 +43,51 @@ VAR = "x.var(-1, keepdim=True, correction=0)"
 MEAN_SQUARE = "x.square().mean(-1, keepdim=True)"
 
 
-def _wrong_axes(*pieces):
-    """Statistics over every choice of three axes but the right one."""
-    for length in (1, 2, 3):
-        for over in combinations(range(3), length):
-            which = "axes " if length > 1 else "axis "
-            which += " and ".join(map(str, over))
-            for what, piece in pieces:
-                if over != (2,):
-                    yield known(
-                        "wrong-axis" if length < 3 else "whole-tensor",
-                        f"This fits {what} taken over {which}. Expected one "
-                        "number for each row, over its features: axis 2, the "
-                        "last, however many axes there are.",
-                        {old: old.replace("-1", str(over)) for old in piece},
-                    )
+AXES_BUT_THE_LAST = {
+    "axis 0": "(0,)",
+    "axis 1": "(1,)",
+    "axes 0 and 1": "(0, 1)",
+    "axes 0 and 2": "(0, 2)",
+    "axes 1 and 2": "(1, 2)",
+    "the whole tensor": "(0, 1, 2)",
+}
+
+
+def _wrong_axes(averages):
+    """Every choice of axes but the right one, for each of the averages."""
+    return [
+        known(
+            "whole-tensor" if over == "(0, 1, 2)" else "wrong-axis",
+            f"This fits {what} taken over {where}. Expected one number for "
+            "each row, over its features: the last axis, here axis 2, "
+            "however many axes there are.",
+            {old: old.replace("-1", over) for old in edited},
+        )
+        for where, over in AXES_BUT_THE_LAST.items()
+        for what, edited in averages.items()
+    ]
 
 
 DIVIDE = [
     known("root-missing",
-          "This fits a division by the variance itself. It has squared units; "
-          "what brings it back to the units of the row?",
+          "This fits a division by a mean of squares, which has squared units. "
+          "What brings it back to the units of the row?",
           {".sqrt()": ""}, {" + 1e-5).sqrt()": ")"}),
     known("std-for-variance",
-          "This fits a root of a root: a standard deviation stands where the "
-          "variance should, and the root is taken once more.",
+          "This fits a root of a root. Is what you take the root of a root "
+          "already, as a standard deviation is?",
           {"(var + 1e-5)": "(var.sqrt() + 1e-5)"},
           {"var + 1e-5": "var.sqrt()"}),
     known("multiplied-by-root",
-          "This fits a product with the root where a quotient should be.",
+          "This fits rows that are multiplied with the root. Expected a "
+          "division.",
           {" / (var": " * (var"}),
 ]  # fmt: skip
 MISPLACED_EPS = [
     known("eps-missing",
-          "This fits a root without eps, or with one that is far too small "
-          "or added elsewhere. Rows with a tiny variance show it; a constant "
-          "row would be 0 / 0.",
+          "This fits a root without eps, or with one that makes no "
+          "difference. Rows of tiny numbers show it; a row of zeros would be "
+          "0 / 0.",
           {" + 1e-5": ""}),
     *(known("eps-outside-root",
             f"This fits an eps of {eps:g} that is added after the root is "
@@ -89,22 +95,23 @@ MISPLACED_EPS = [
             {"(var + 1e-5).sqrt()": f"(var.sqrt() + {eps})"})
       for eps in (1e-5, 1e-6, 1e-8, 1e-3, 1e-4, 1e-2)),
     *(known("eps-value",
-            f"This fits eps = {eps:g}; expected 1e-05. Rows with a tiny "
-            "variance show it.",
+            f"This fits eps = {eps:g}; expected 1e-05. Rows of tiny numbers "
+            "show it.",
             {"1e-5": str(eps)})
       for eps in (1e-6, 1e-8, 1e-12, 1e-3, 1e-4, 1e-7, 1e-2, 1e-1, 1.0, 1e-9,
                   1e-10, 5e-6, 5e-5, 2e-5, torch.finfo(torch.float32).eps)),
     known("eps-clamped",
-          "This fits eps as a lower bound, of the root or of its content. "
-          "Expected it as a summand inside the root.",
+          "This fits eps as a lower bound, as clamp or max give it. Expected "
+          "a sum inside the root.",
           {"(var + 1e-5)": "var.clamp(min=1e-5)"},
           {"(var + 1e-5).sqrt()": "var.sqrt().clamp(min=1e-5)"}),
     known("eps-twice",
-          "This fits eps inside the root and once more outside.",
+          "This fits eps inside the root and once more outside. Expected it "
+          "inside alone.",
           {"(var + 1e-5).sqrt()": "((var + 1e-5).sqrt() + 1e-5)"}),
     known("eps-subtracted",
-          "This fits an eps that is subtracted inside the root, where rows "
-          "with a tiny variance become NaN.",
+          "This fits an eps that is subtracted inside the root. Rows of tiny "
+          "numbers become NaN.",
           {"var + 1e-5": "var - 1e-5"}),
 ]  # fmt: skip
 SCALE = [
@@ -113,10 +120,10 @@ SCALE = [
           "output follows them. Is scale used in forward?",
           {"scale * n": "n"}),
     known("scale-added",
-          "This fits a scale that is added. Expected a factor.",
+          "This fits a sum with scale. Expected a product.",
           {"scale * n": "scale + n"}),
     known("scale-divides",
-          "This fits a division by scale. Expected a factor.",
+          "This fits a division by scale. Expected a product.",
           {"scale * n": "n / scale"}),
     known("scale-plus-one",
           "This fits 1 + scale as the factor. Expected scale itself, which "
@@ -125,15 +132,16 @@ SCALE = [
 ]  # fmt: skip
 LAYER_MISTAKES = [
     known("not-normalized",
-          "This fits rows that are neither centered nor divided.",
+          "This fits rows from which nothing is subtracted and that nothing "
+          "divides.",
           {"(x - mean) / (var + 1e-5).sqrt()": "x"}),
     known("rms-norm",
           "This fits RMSNorm (exercise 2): no mean is subtracted, neither in "
           "the variance nor from the row.",
           {VAR: MEAN_SQUARE, "(x - mean)": "x"}),
-    *_wrong_axes(("mean and variance", ("mean(-1", "var(-1")),
-                 ("the mean alone", ("mean(-1",)),
-                 ("the variance alone", ("var(-1",))),
+    *_wrong_axes({"mean and variance": ["mean(-1", "var(-1"],
+                  "the mean alone": ["mean(-1"],
+                  "the variance alone": ["var(-1"]}),
     *DIVIDE,
     known("not-divided",
           "This fits rows that are not divided by anything: how widely they "
@@ -147,12 +155,12 @@ LAYER_MISTAKES = [
           "This fits a mean that is added. Look at its sign.",
           {"x - mean": "x + mean"}),
     known("median-for-mean",
-          "This fits the row's median, the middle number, in place of its "
+          "This fits a row's median, its middle number, in place of its "
           "mean.",
           {"x.mean(-1, keepdim=True)": "x.median(-1, keepdim=True).values"}),
     known("biased-variance",
-          "This fits a variance divided by n - 1 = 4; expected by n = 5. Your "
-          "normalized rows have variance 0.8, not 1. See step 4.",
+          "This fits a variance that is divided by n - 1 = 4; expected n = 5. "
+          "Your normalized rows have variance 0.8, not 1. See step 4.",
           {"correction=0": "correction=1"}),
     known("variance-uncentered",
           "This fits the mean of the squared numbers as the variance. "
@@ -197,7 +205,7 @@ LAYER_MISTAKES = [
           "This fits a shift that is subtracted. Look at its sign.",
           {"+ shift": "- shift"}),
     known("shift-multiplied",
-          "This fits a shift that is a factor. Expected a summand.",
+          "This fits a product with shift. Expected a sum.",
           {"+ shift": "* shift"}),
 ]  # fmt: skip
 RMS_MISTAKES = [
@@ -208,18 +216,18 @@ RMS_MISTAKES = [
           "This fits layer norm: the mean is subtracted. RMSNorm leaves the "
           "mean in.",
           {"var = ": "x = x - x.mean(-1, keepdim=True)\nvar = "}),
-    *_wrong_axes(("the mean square", ("mean(-1",))),
+    *_wrong_axes({"the mean of the squares": ["mean(-1"]}),
     *DIVIDE,
     known("mean-subtracted",
           "This fits rows from which the mean is subtracted before they are "
           "divided. RMSNorm leaves the mean in.",
           {"n = x": "n = (x - x.mean(-1, True))"}),
     known("variance-for-mean-square",
-          "This fits the variance under the root, squared distances from the "
-          "mean. Expected the mean of the squared numbers themselves.",
+          "This fits the variance under the root: squared distances from the "
+          "mean. Expected the squares of the numbers themselves.",
           {MEAN_SQUARE: VAR}, {MEAN_SQUARE: "x.var(-1, keepdim=True)"}),
     known("divided-by-n-minus-1",
-          "This fits squares summed and divided by n - 1 = 4; expected by "
+          "This fits a sum of squares that is divided by n - 1 = 4; expected "
           "n = 5.",
           {MEAN_SQUARE: f"{MEAN_SQUARE} * 5 / 4"}),
     known("sum-for-mean",
@@ -231,11 +239,11 @@ RMS_MISTAKES = [
           "squares: which of the two comes first?",
           {MEAN_SQUARE: "x.mean(-1, keepdim=True).square()"}),
     known("square-missing",
-          "This fits a mean under the root whose numbers are not squared.",
+          "This fits a mean under the root of numbers that are not squared.",
           {".square()": ""}, {".square()": ".abs()"}),
     known("mean-absolute-value",
-          "This fits a division by the mean absolute value. Expected the root "
-          "of the mean square.",
+          "This fits a division by the mean of the absolute values. Expected "
+          "the root of the mean of the squares.",
           {".square()": ".abs()", ".sqrt()": ""}),
     *MISPLACED_EPS,
     *SCALE,
@@ -294,7 +302,7 @@ def layer_norm(cls):
     return (
         "inputs with 2, 3 and 4 axes agree with the reference to 4 digits. "
         f"Each row of {WIDTH} features gets mean 0 and variance 1 (divided "
-        f"by n = {WIDTH}, eps = {EPS:g} inside the root), then scale and "
+        f"by n = {WIDTH}, eps = 1e-05 inside the root), then scale and "
         "shift; a constant row gives shift; gradients reach the input and "
         f"both parameters.{remark}"
     )
@@ -319,7 +327,7 @@ def rms_norm(cls):
     return (
         "inputs with 2, 3 and 4 axes agree with the reference to 4 digits. "
         f"Each row of {WIDTH} features is divided by its root mean square "
-        f"(eps = {EPS:g} inside the root) and scaled, its mean kept; a row "
+        f"(eps = 1e-05 inside the root) and scaled, its mean kept; a row "
         "of zeros stays zero; gradients reach the input and "
         f"scale.{remark}"
     )
@@ -355,15 +363,17 @@ def _reading(module, roles):
 
 
 def _name_of(role, parameters):
-    """The parameter with one of the role's names, or else its start."""
+    """The parameter's name: one of the role's, or else one of the learner's
+    own whose parameter starts as the role's does."""
     for known_name in NAMES[role]:
         for name in parameters:
             if name.split(".")[-1] == known_name:
                 return name
-    others = sum(NAMES.values(), ())
+    taken = sum(NAMES.values(), ())
     for name, parameter in parameters.items():
-        fits = parameter.shape == (WIDTH,) and name not in others
-        if fits and (parameter == START[role]).all():
+        free = name.split(".")[-1] not in taken
+        fits = parameter.shape == (WIDTH,)
+        if free and fits and (parameter == START[role]).all():
             return name
     return None
 
@@ -378,27 +388,26 @@ def _blame_missing(module, missing):
     if plain:
         kind = type(getattr(module, plain[0])).__name__
         raise Mistake(
-            "not-parameters",
-            f"{' and '.join(plain)} of your module: found a {kind}, which "
+            "not-registered",
+            f"Found {' and '.join(plain)} in your module, as a {kind} that "
             "parameters() does not list. Training would never change it. "
             "Look at what wraps the tensor in __init__.",
         )
+    listed = [name for name, _ in module.named_parameters()]
     raise Mistake(
         "-and-".join(missing) + "-missing",
-        f"Your module has no parameter {' and no '.join(missing)}: "
-        f"named_parameters() lists {len(list(module.parameters()))} in all. "
-        f"Expected one number a feature in each; look at __init__.",
+        f"Parameters found: {', '.join(listed) or 'none'}. Expected "
+        f"{' and '.join(missing)}, with one number for each feature. Look at "
+        "__init__.",
     )
 
 
 def _blame_extra(parameters, roles):
-    only_scale = roles == ["scale"]
-    shift = only_scale and _name_of("shift", parameters)
+    shift = "shift" not in roles and _name_of("shift", parameters)
     raise Mistake(
         "shift-not-asked" if shift else "extra-parameters",
         f"Besides {' and '.join(roles)}, your module trains "
-        f"{', '.join(parameters)}. Expected {len(roles)} parameter"
-        f"{'' if only_scale else 's'} in all.",
+        f"{', '.join(parameters)}. Expected no other parameters.",
     )
 
 
@@ -407,7 +416,7 @@ def _check_start(role, name, parameter):
         raise Mistake(
             "parameter-shape",
             f"{name} has shape {tuple(parameter.shape)} with emb_dim={WIDTH}; "
-            f"expected ({WIDTH},): one number a feature.",
+            f"expected ({WIDTH},), one number for each feature.",
         )
     if not parameter.requires_grad:
         raise Mistake(
@@ -415,13 +424,14 @@ def _check_start(role, name, parameter):
             f"{name} is a parameter with requires_grad=False, so training "
             "leaves it as it is. Expected requires_grad=True.",
         )
-    if not (parameter == START[role]).all():
+    wrong = parameter[parameter != START[role]]
+    if wrong.numel():
         start = "ones" if START[role] else "zeros"
         raise Mistake(
             f"{role}-not-{start}",
-            f"A new module's {name} starts with "
-            f"{float(parameter.flatten()[0]):.4g}; expected all {start}, so "
-            "that training starts from the plain normalized rows.",
+            f"A new module's {name} holds {number(wrong[0])}; expected "
+            f"{start} alone, so that training starts from the plain "
+            "normalized rows.",
         )
 
 
@@ -445,43 +455,44 @@ AXES = {2: _rows(4, WIDTH), 3: _rows(2, 3, WIDTH), 4: _rows(2, 2, 3, WIDTH)}
 PROBES = [
     *(
         Probe(AXES[n], "wrong-values",
-              "Compare your result for this row of features with a "
-              "calculation by hand, step by step.")
+              "Calculate this row of features by hand, step by step, and "
+              "compare.")
         for n in (3, 2, 4)
     ),
     Probe(torch.tensor([[0.0], [2.0], [-4.0]]).repeat(1, WIDTH),
           "constant-rows",
-          "A row whose numbers are all alike has no spread. What keeps the "
-          "divisor away from 0?"),
+          "In this row, all numbers are alike. What keeps the divisor away "
+          "from 0?"),
 ]  # fmt: skip
 
 
 def _check_axes(module, task, reading):
-    """Is it right for some numbers of axes, and stops for the others?"""
+    """Is it right for some numbers of axes, and raises for others?"""
     errors, right = {}, []
     for n, x in AXES.items():
         try:
-            right += [n] * same(
-                run(module, x, x.shape), task.solution(x, **reading)
-            )
+            output = run(module, x, x.shape)
         except NotImplementedError:
-            raise
+            raise  # a stub, whatever stands around it
         except (RuntimeError, IndexError, ValueError) as error:
             what = f"{type(error).__name__}: {error}"
-            errors[n] = f"{tuple(x.shape)} raises {what}"
+            errors[n] = f"An input of shape {tuple(x.shape)} raises {what}."
+            continue
+        if same(output, task.solution(x, **reading)):
+            right.append(n)
     if errors and right:
         raise Mistake(
             "only-" + "-and-".join(f"{n}d" for n in right),
-            f"Your module is right for {' and '.join(map(str, right))} axes, "
-            f"but an input of shape {next(iter(errors.values()))}. Which axis "
-            "holds the features, however many axes there are?",
+            f"Your module is right for {' and '.join(map(str, right))} axes. "
+            f"{next(iter(errors.values()))} Which axis holds the features, "
+            "however many axes there are?",
         )
-    if len(errors) == 3 and runs(module, _rows(WIDTH, WIDTH)):
+    if len(errors) == len(AXES) and runs(module, _rows(WIDTH, WIDTH)):
         raise Mistake(
             "keepdim-missing",
-            f"An input of shape {errors[2]}. A square one, {(WIDTH, WIDTH)}, "
-            "runs, and is wrong without a word. Compare the shapes of your "
-            "mean and variance with (4, 1).",
+            f"{errors[2]} A square one, {(WIDTH, WIDTH)}, runs, since there "
+            "the shapes happen to fit. Compare the shape of each average "
+            "that you take with (4, 1).",
         )
 
 
@@ -494,6 +505,6 @@ def _check_other_width(cls, task, reading):
     if shapes != {(width,)} or not same(module(x.clone()), expected):
         raise Mistake(
             "width-hardcoded",
-            f"Right for emb_dim={WIDTH}, not for emb_dim={width}: is there a "
-            "number in your code that should follow emb_dim?",
+            f"It is right for emb_dim={WIDTH}, but not for emb_dim={width}. "
+            "Is there a number in your code that should follow emb_dim?",
         )
