@@ -41,8 +41,6 @@ def divided_by_root_mean_square(x, scale):
 
 VAR = "x.var(-1, keepdim=True, correction=0)"
 MEAN_SQUARE = "x.square().mean(-1, keepdim=True)"
-
-
 AXES_BUT_THE_LAST = {
     "axis 0": "(0,)",
     "axis 1": "(1,)",
@@ -70,8 +68,8 @@ def _wrong_axes(averages):
 
 DIVIDE = [
     known("root-missing",
-          "This fits a division by a mean of squares, which has squared units. "
-          "What brings it back to the units of the row?",
+          "This fits a division by a mean of squares, whose units are "
+          "squared. What brings it back to the units of the row?",
           {".sqrt()": ""}, {" + 1e-5).sqrt()": ")"}),
     known("std-for-variance",
           "This fits a root of a root. Is what you take the root of a root "
