@@ -51,8 +51,33 @@ RENAMED = {
 # One old name that stood for two mistakes.
 RENAMED_IN = {
     "attention": {"not-a-number": "output-not-finite"},
-    "generation": {"limit-ignored": "max-new-tokens-ignored"},
+    "generation": {
+        "limit-ignored": "max-new-tokens-ignored",
+        "prompts-changed": "input-overwritten",
+    },
+    "model": {
+        "embedding-dropout-missing": "dropout-missing",
+        "embedding-dropout-on-each": "dropout-before-addition",
+        "embedding-dropout-on-positions-only": "dropout-before-addition",
+        "embedding-dropout-on-tokens-only": "dropout-before-addition",
+        "embedding-dropout-twice": "dropout-twice",
+        "head-size": "wrong-size",
+        "logits-flattened": "batch-flattened",
+        "logits-transposed": "axes-swapped",
+        "token-table-size": "vocabulary-width-swapped",
+    },
+    "model, forward": {
+        "position-embedding-missing": "position-embedding-unused",
+        "token-embedding-missing": "token-embedding-unused",
+    },
     "parameters": {"not-a-number": "wrong-type"},
+    "skeleton": {
+        "block-skipped": "blocks-skipped",
+        "dropout-unused": "dropout-missing",
+        "flattened": "batch-flattened",
+        "positions-wrong-axis": "positions-along-batch",
+        "wrong-drop-rate": "drop-rate-not-handed-on",
+    },
 }
 
 
