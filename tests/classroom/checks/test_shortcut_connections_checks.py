@@ -619,7 +619,7 @@ def test_a_wrong_answer_shows_both_numbers():
         changed(("return depth", "return depth + 1"), source=DEPTH),
         "my_vanishing_depth",
     )
-    assert "is 5; expected 4" in vanishing_depth(fn).message
+    assert "is 2; expected 1" in vanishing_depth(fn).message
 
 
 def test_hints(capsys):
