@@ -164,10 +164,20 @@ def check_gradients(module, task, x, reading):
         x = x.clone().requires_grad_()
         named = {"the input": x, **named}
     factors = torch.randn(solution(x).shape)
-    got, wanted = (
-        gradients((function(x * 1) * factors).sum(), list(named.values()))
-        for function in (module, solution)
-    )
+    try:
+        got, wanted = (
+            gradients((function(x * 1) * factors).sum(), list(named.values()))
+            for function in (module, solution)
+        )
+    except RuntimeError as error:
+        if "inplace" not in str(error):
+            raise
+        raise Mistake(
+            "input-overwritten",
+            "The gradients can't be computed: what they need, the input of "
+            "some step, was overwritten. Look for an assignment such as += "
+            "that works in place.",
+        ) from None
     for name, grad, want in zip(named, got, wanted, strict=True):
         if grad is want is None:
             continue
