@@ -291,8 +291,9 @@ HIDDEN = [
           ("the position vectors alone, one by one for each text",
            "token + drop_emb(place.expand_as(token))"),
           ("each of the two embeddings", "drop_emb(token) + drop_emb(place)"),
+          ("each of the two embeddings", "drop_emb(place) + drop_emb(token)"),
           ("each of the two embeddings",
-           "drop_emb(place) + drop_emb(token)")]),
+           "drop_emb(token) + drop_emb(place.expand_as(token))")]),
     known("dropout-twice",
           "This fits dropout that acts twice on the embeddings; expected "
           "once.",
@@ -313,7 +314,7 @@ HIDDEN = [
     *(known("drop-rate-not-handed-on",
             f"This fits a rate of {p}; expected the one of cfg.",
             {"drop_emb(x)": f"drop_emb(x, p={p})"})
-      for p in (0.1, 0.5, 0.2, 0.3, 0.6)),
+      for p in (0.1, 0.5, 0.2, 0.3, 0.6, 0.05, 0.15, 0.25, 0.7, 0.8, 0.9)),
     known("positions-on-wrong-device",
           "With all else on another device, positions are looked up that "
           "live on cpu.",
@@ -447,12 +448,10 @@ def _check_table(model, name):
 
 
 def _wrong_size(name, found, wanted):
+    if found == wanted[::-1] and name == "pos_emb":
+        return "context-width-swapped", "Which of its sizes comes first?"
     if found == wanted[::-1]:
-        swapped = {"pos_emb": "context-width-swapped"}
-        return (
-            swapped.get(name, "vocabulary-width-swapped"),
-            "In which order does the layer take its two numbers?",
-        )
+        return "vocabulary-width-swapped", "Which of its sizes comes first?"
     if {50257, 1024, 768} & set(found):
         return "size-hardcoded", "Read each size from cfg."
     if name == "pos_emb":
@@ -487,7 +486,7 @@ def _check_blocks(model):
     if len(blocks) != wanted:
         raise Mistake(
             "wrong-number-of-blocks",
-            f"trf_blocks holds {len(blocks)} modules; expected n_layers = "
+            f"The length of trf_blocks is {len(blocks)}; expected n_layers = "
             f"{wanted} (n_heads is 3, emb_dim is 12).",
         )
     tensors = [id(p) for block in blocks for p in block.parameters()]
@@ -495,9 +494,9 @@ def _check_blocks(model):
     if objects < wanted or len(set(tensors)) < len(tensors):
         raise Mistake(
             "one-block-repeated",
-            f"The {wanted} blocks are {objects} objects that share their "
-            f"weights: the model counts {count(model)} parameters. Each "
-            "block needs a call of its own.",
+            f"The {wanted} blocks share their weights (different objects: "
+            f"{objects}), and the model counts {count(model)} parameters. "
+            "Each block needs a call of its own.",
         )
 
 
@@ -635,17 +634,15 @@ def _seen(ids, output, expected, training=False):
     """The output or the error, and the mode, as a sentence."""
     if isinstance(output, Exception):
         what = f"{type(output).__name__}: {output}".split("\n")[0]
-        return f"IDs of shape {tuple(ids.shape)} raise {what}."
+        return f"IDs of shape {tuple(ids.shape)} raise {what.rstrip('.')}."
     if output.shape != expected.shape:
         return (
             f"IDs of shape {tuple(ids.shape)} give an output of shape "
             f"{tuple(output.shape)}; expected {tuple(expected.shape)}."
         )
     told = difference(output, expected)
-    rate = SIZES["drop_rate"]
-    if training:
-        return f"In training, drop_rate = {rate} drops {rate:.0%}. {told}"
-    return told
+    mode = "In training, drop_rate = 0.4 drops 40% of the embeddings' sum. "
+    return mode + told if training else told
 
 
 def _check_otherwise(model, ids, output, expected):

@@ -377,7 +377,8 @@ def _pair(fn, decoding, text):
     if isinstance(ids, str) and not isinstance(back, str):
         raise Mistake(
             "pair-swapped",
-            "The text comes first and the IDs second; expected the IDs first.",
+            f"For {text!r} the text comes first, then the IDs; expected the "
+            "IDs first.",
         )
     ids = ids.tolist() if hasattr(ids, "tolist") else ids
     if not isinstance(ids, tuple | list) or not isinstance(back, str):

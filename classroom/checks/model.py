@@ -157,6 +157,7 @@ def _check_final_norm(norm):
     )
 
 
+@torch.no_grad()
 def _check_against_gptlib(model):
     """gptlib's model with the same parameters gives the same logits."""
     reference = GPTModel(SIZES).eval()
@@ -183,6 +184,7 @@ def _as_in_notes(name):
     return name.replace(".weight", ".scale").replace(".bias", ".shift")
 
 
+@torch.no_grad()
 def _check_block_dropout(model):
     """At a rate of 1.0 in training, each block returns what it gets."""
 
@@ -367,8 +369,8 @@ def _seen_faults(case, outcome, right):
     wrong = [n for n, part in truth.items() if answer[n] != part]
     n = wrong[0]
     return (
-        f"Of the models {', '.join(truth)}, {len(wrong)} are judged wrongly: "
-        f"the fault of {n} is in {truth[n]}, and the answer is {answer[n]!r}."
+        f"Judged wrongly of the models {', '.join(truth)}: {len(wrong)}. The "
+        f"fault of {n} is in {truth[n]}, and the answer is {answer[n]!r}."
     )
 
 

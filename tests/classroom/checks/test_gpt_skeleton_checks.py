@@ -258,6 +258,12 @@ WRONG = [
         ("        self.drop_emb =",
          "        self.pos_emb.weight.requires_grad = False\n"
          "        self.drop_emb ="))),
+    ("not-repeatable", changed((HEAD, HEAD + " + torch.rand(1)"))),
+    ("wrong-values", changed(
+        (SUM, f"F.alpha_dropout(self.tok_emb(in_idx), 0.4, self.training) + "
+              f"{POS}"), (DROP, ""))),
+    ("module-list-called", changed(
+        ("nn.Sequential(*blocks)", "nn.ModuleList(blocks)"))),
     ("returns-none", changed((HEAD, "self.out_head(x)"))),
     ("returns-none", block("x")),
     ("wrong-signature", changed(
@@ -309,6 +315,9 @@ RIGHT_STYLES = {
         (ARANGE, "torch.ones_like(in_idx[0]).cumsum(0) - 1")),
     "functional dropout": changed(
         (DROP, "        x = F.dropout(x, self.drop_emb.p, self.training)\n")),
+    "dropout by hand": changed(
+        (DROP, "        if self.training:\n"
+               "            x = x * (torch.rand_like(x) > 0.4) / 0.6\n")),
     "functional head": changed(
         (HEAD, "return F.linear(x, self.out_head.weight)")),
     "einsum head": changed(

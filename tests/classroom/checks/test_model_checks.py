@@ -533,6 +533,15 @@ RIGHT = {
             'self.rate = cfg["drop_rate"]',
         ),
     ),
+    "functional norm": with_forward(
+        NORM,
+        "x = F.layer_norm(x, x.shape[-1:], self.final_norm.scale, "
+        "self.final_norm.shift)\n",
+    ),
+    "dropout by hand": with_forward(
+        DROP,
+        "if self.training:\n    x = x * (torch.rand_like(x) > 0.4) / 0.6\n",
+    ),
     "einsum": with_forward(
         HEAD, 'torch.einsum("bte,ve->btv", x, self.out_head.weight)'
     ),
