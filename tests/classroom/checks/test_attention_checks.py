@@ -925,8 +925,8 @@ WRONG = [
     ("not-scaled", steps((SCALE, "scores"), ("@ v", "@ k"))),
     # A layer that is left over hides nothing.
     ("not-scaled", steps((SCALE, "scores"), (
-        "        self.dropout =", "        self.rest = nn.Linear(d_in, d_out)\n"
-        "        self.dropout ="))),
+        "        self.dropout =",
+        "        self.a = nn.Linear(d_in, d_out)\n        self.dropout ="))),
     ("not-trainable", steps((
         "        self.dropout =",
         "        self.W_key.requires_grad_(False)\n        self.dropout ="))),
