@@ -68,7 +68,7 @@ def gpt_model(cls):
         data_path.some_ids(3, 5),
         data_path.parts(model),
     )
-    data_path.check_device(model)
+    data_path.check_device(data_path.build(cls, CALL))
     return (
         "your model is complete. Four batches of up to 9 tokens give the "
         "logits that its parts give along the data path; it has "
@@ -392,8 +392,7 @@ def _otherwise(answers, case, outcome, right):
         )
     if answers[:5] == ROUNDS[:5]:
         return COMPARES.name, COMPARES.says
-    (faults,) = case
-    missed = next(p for n, p in faults.items() if outcome.result[n] != p)
+    missed = next(p for n, p in case[0].items() if outcome.result[n] != p)
     return (
         f"{missed.replace('_', '-')}-missed",
         f"Try your probe for {missed} on a healthy model and on a broken one.",
