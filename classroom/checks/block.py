@@ -383,9 +383,8 @@ def _separate_rates(attention, shortcuts):
 def _built(answer, call, configure, attention=0.0, shortcuts=0.0, **changes):
     """The learner's block, its parameters random."""
     cfg = configure(attention, shortcuts) | changes
-    given = dict(cfg)
     try:
-        block = construct(answer, given, call=call)
+        block = construct(answer, cfg, call=call)
     except KeyError as error:
         text = str(error)
         raise rescued(error, [
@@ -396,13 +395,6 @@ def _built(answer, call, configure, attention=0.0, shortcuts=0.0, **changes):
              "A part of gptlib was given the separate rates and refuses "
              "them. Hand it a configuration of the seven keys it knows."),
         ]) from error  # fmt: skip
-    if given != cfg:
-        wrong = [k for k in cfg | given if given.get(k) != cfg.get(k)]
-        raise Mistake(
-            "config-changed",
-            f"After your __init__, cfg is not what it was: look at {wrong}. "
-            "Others use it too, so leave it as it was.",
-        )
     return randomized(block)
 
 

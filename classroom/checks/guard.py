@@ -161,7 +161,7 @@ def _surroundings_restored():
     ):
         warnings.simplefilter("ignore")
         torch.set_default_dtype(torch.float32)
-        torch.set_default_device("cpu")
+        torch.set_default_device(None)
         torch.set_num_threads(1)  # tiny tensors: more threads only wait
         torch.manual_seed(0)
         try:
@@ -169,7 +169,8 @@ def _surroundings_restored():
         finally:
             dtype, device, threads, state, numpy_state = before
             torch.set_default_dtype(dtype)
-            torch.set_default_device(device)
+            # None for cpu: with a device, each call of torch takes a detour.
+            torch.set_default_device(None if device.type == "cpu" else device)
             torch.set_num_threads(threads)
             random.setstate(state)
             if numpy:

@@ -1,5 +1,6 @@
 """A learner's module: built, run, compared with the solution, explained."""
 
+import copy
 from functools import partial
 from typing import NamedTuple
 
@@ -35,13 +36,21 @@ def construct(answer, *args, call, **named):
             f"itself, so that the check can build its own: {call}.",
         )
     check_signature(answer, *args, call=call, **named)
-    module = answer(*args, **named)
+    given = copy.deepcopy(args)
+    module = answer(*given, **named)
     if not isinstance(module, nn.Module):
         raise Mistake(
             "not-a-module",
             f"{call} gives an object of type {type(module).__name__}; "
             "expected a torch module. Look at the line `class …(…)`.",
         )
+    for before, after in zip(args, given, strict=True):
+        if before != after:
+            raise Mistake(
+                "config-changed",
+                f"{call} was given {before}, which is {after} afterwards. "
+                "Others use it too, so leave it as it was.",
+            )
     return module
 
 

@@ -30,7 +30,13 @@ def mistakes():
     rows = {"any exercise": _written(ENGINE)}
     for notebook, exercises in EXERCISES.items():
         files = [inspect.getmodule(getattr(checks, n)) for n in exercises]
-        everywhere = _written(files)
+        shared = [
+            value
+            for file in files
+            for value in vars(file).values()
+            if inspect.ismodule(value) and value.__package__ == __package__
+        ]
+        everywhere = _written(files + shared)
         for exercise in exercises:
             own = rows[exercise] = {}
             for mistake in TASKS[exercise].mistakes:

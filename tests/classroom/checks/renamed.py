@@ -13,6 +13,7 @@ RENAMED = {
     "blocks-in-list": "blocks-plain-list",
     "blocks-run-twice": "blocks-twice",
     "changes-cfg": "config-changed",
+    "changes-layer-sizes": "config-changed",
     "dropout-in-eval": "dropout-in-evaluation",
     "embedding-scaled": "embeddings-scaled",
     "gradient-blocked": "gradient-detached",
