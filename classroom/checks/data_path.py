@@ -15,6 +15,7 @@ from torch.overrides import TorchFunctionMode
 
 from classroom.checks.edits import Task, blame, known
 from classroom.checks.modules import construct, randomized
+from classroom.checks.parts import check_names, count
 from classroom.checks.result import Mistake
 from classroom.checks.tensors import difference, expect_tensor, same
 
@@ -33,7 +34,7 @@ TABLES = {
     "pos_emb": ("context_length", "emb_dim"),
     "out_head": ("vocab_size", "emb_dim"),
 }
-MISSING = {
+PARTS = {
     "tok_emb": ("token-embedding-missing", "the table of token vectors"),
     "pos_emb": ("position-embedding-missing",
                 "the table of position vectors: without it, word order is "
@@ -370,48 +371,14 @@ def blocks_of(model):
     return list(stack)
 
 
-def count(*modules):
-    return sum(p.numel() for m in modules for p in m.parameters())
-
-
 def check_parts(model):
     """Each part is there, and has the sizes that cfg gives it."""
-    _check_present(model)
+    check_names(model, PARTS)
     for name in TABLES:
         _check_table(model, name)
     _check_head(model)
     _check_blocks(model)
-    if not isinstance(model.final_norm, nn.Module):
-        raise Mistake(
-            "wrong-part",
-            f"final_norm is of type {type(model.final_norm).__name__}; "
-            "expected a module.",
-        )
     check_rate(getattr(model, "drop_emb", None), "drop_emb")
-
-
-def _check_present(model):
-    missing = [n for n in MISSING if getattr(model, n, None) is None]
-    if not missing:
-        return
-    has = dict(model.named_children())
-    others = [
-        n
-        for n, part in has.items()
-        if n not in MISSING and not isinstance(part, nn.Dropout)
-    ]
-    name, what = MISSING[missing[0]]
-    says = "Follow the picture from top to bottom: which stop is left out?"
-    if others:
-        name, says = (
-            "wrong-name",
-            "The names are fixed: saved weights are found by them.",
-        )
-    raise Mistake(
-        name,
-        f"The model has no {missing[0]}, {what}; it has "
-        f"{', '.join(has) or 'no parts'}. {says}",
-    )
 
 
 def _check_table(model, name):
@@ -472,8 +439,6 @@ def _check_head(model):
 
 def _check_blocks(model):
     """As many blocks as configured, each with parameters of its own."""
-    if not isinstance(model.trf_blocks, nn.Module):
-        _raise_plain(model, model.trf_blocks)
     blocks, wanted = blocks_of(model), SIZES["n_layers"]
     if len(blocks) != wanted:
         raise Mistake(
@@ -490,21 +455,6 @@ def _check_blocks(model):
             f"{objects}), and the model counts {count(model)} parameters. "
             "Each block needs a call of its own.",
         )
-
-
-def _raise_plain(model, listed):
-    blocks = listed.values() if isinstance(listed, dict) else listed
-    inside = [b for b in blocks if isinstance(b, nn.Module)]
-    seen, total = count(model), count(model, *inside)
-    told = ""
-    if total > seen:
-        told = f" parameters() lists {seen} numbers; expected {total}."
-    raise Mistake(
-        "blocks-plain-list",
-        f"trf_blocks is of type {type(listed).__name__}, in which torch does "
-        f"not see the {len(inside)} blocks.{told} An optimizer would never "
-        "train them. Which container of torch.nn registers its modules?",
-    )
 
 
 def check_rate(part, name):

@@ -20,6 +20,7 @@ from classroom.checks.modules import (
     runs,
     settled,
 )
+from classroom.checks.parts import check_registered, count
 from classroom.checks.result import Mistake
 from classroom.checks.tensors import difference, expect_tensor, same
 
@@ -455,23 +456,15 @@ def _build(cls, sizes, use_shortcut):
 
 
 def _check_structure(model, sizes):
-    layers = getattr(model, "layers", None)
-    if layers is None:
+    if getattr(model, "layers", None) is None:
         raise Mistake(
             "layers-missing",
             "Your network has no attribute `layers`, where the layers go.",
         )
-    trained = sum(p.numel() for p in model.parameters() if p.requires_grad)
-    if not isinstance(layers, nn.Module):
-        raise Mistake(
-            "layers-plain-list",
-            f"self.layers is a {type(layers).__name__}, and the network "
-            f"reports {trained} parameters: what stands in a plain Python "
-            "container is never trained. Which container of torch.nn "
-            "registers its modules?",
-        )
+    check_registered(model, "layers")
     matrices = [tuple(p.shape) for p in model.parameters() if p.dim() == 2]
-    _check_matrices(layers, matrices, sizes)
+    _check_matrices(model.layers, matrices, sizes)
+    trained = count(model)
     wanted = sum(i * o + o for i, o in pairwise(sizes))
     if trained != wanted:
         raise Mistake(
