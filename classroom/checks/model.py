@@ -7,12 +7,12 @@ import torch
 from torch import nn
 
 from classroom.checks import data_path
-from classroom.checks.data_path import SIZES, TABLES
+from classroom.checks.data_path import SIZES, TABLES, TINY
 from classroom.checks.edits import Task, known
-from classroom.checks.functions import judge
+from classroom.checks.functions import judge, returned
 from classroom.checks.guard import exercise
 from classroom.checks.modules import check_gradients
-from classroom.checks.parts import count, is_layer_norm, loaded
+from classroom.checks.parts import count, is_layer_norm, loaded, remark
 from classroom.checks.result import Mistake
 from classroom.checks.tensors import difference, same
 from gptlib.model import GPTModel
@@ -74,22 +74,8 @@ def gpt_model(cls):
         "logits that its parts give along the data path; it has "
         f"{count(model)} parameters in this size, as it should; dropout "
         "acts on the embeddings in training only, and positions follow the "
-        f"IDs to another device.{_remark(model)}"
+        f"IDs to another device.{remark(model, 'drop_emb', 'final_norm')}"
     )
-
-
-def _remark(model):
-    if not isinstance(getattr(model, "drop_emb", None), nn.Module):
-        return (
-            " One remark: the notes keep the dropout in an attribute called "
-            "drop_emb, and your model has none."
-        )
-    if hasattr(model.final_norm, "weight"):
-        return (
-            " One remark: final_norm calls its parameters weight and bias; "
-            "the notes call them scale and shift."
-        )
-    return ""
 
 
 # --- real blocks and a real norm -------------------------------------------
@@ -178,16 +164,6 @@ def _check_block_dropout(model):
 
 # --- broken models ---------------------------------------------------------
 
-# The tiny configuration of notebook 06, for which learners write probes.
-TINY = {
-    "vocab_size": 101,
-    "context_length": 16,
-    "emb_dim": 24,
-    "n_heads": 3,
-    "n_layers": 2,
-    "drop_rate": 0.1,
-    "qkv_bias": False,
-}
 FAULTS = ("pos_emb", "trf_blocks", "final_norm", "out_head")
 # Names and faults: several orders, fewer models, more than one of a kind.
 ROUNDS = [
@@ -293,13 +269,9 @@ def broken_models(fn):
 
 def _ask(fn, answers, faults):
     """A learner's answer for models with these faults: a dict of parts."""
-    answer = fn({name: _broken(part) for name, part in faults.items()})
-    if answer is None:
-        raise Mistake(
-            "returns-none",
-            "The answer is None; expected a dict from names to parts. Does "
-            "the function return what it finds?",
-        )
+    answer = returned(
+        fn, {name: _broken(part) for name, part in faults.items()}
+    )
     if not isinstance(answer, dict):
         raise Mistake(
             "wrong-type",

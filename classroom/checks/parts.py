@@ -112,3 +112,15 @@ def _as_in_notes(name):
     if "norm" not in name:
         return name
     return name.replace(".weight", ".scale").replace(".bias", ".shift")
+
+
+def remark(module, drop, norm):
+    """For praise: what the notes call otherwise, or nothing."""
+    if not isinstance(getattr(module, drop, None), nn.Module):
+        return f" One remark: the notes call the dropout module {drop}."
+    if hasattr(getattr(module, norm), "weight"):
+        return (
+            f" One remark: {norm} calls its parameters weight and bias; the "
+            "notes call them scale and shift."
+        )
+    return ""
