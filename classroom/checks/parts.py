@@ -56,8 +56,8 @@ def _blame_missing(module, missing, parts):
         )
     raise Mistake(
         name,
-        f"Your module has no {' and no '.join(missing)} (the first: {what}); "
-        f"it has {', '.join(has) or 'no parts'}. {says}",
+        f"Your module has no {' and no '.join(missing)}; it has "
+        f"{', '.join(has) or 'no parts'}. {missing[0]}: {what}. {says}",
     )
 
 
