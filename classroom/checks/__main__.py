@@ -68,8 +68,8 @@ def _parser():
     parser.add_argument("--csv", action="store_true", help="print CSV")
     parser.add_argument("--seconds", type=int, default=60,
                         help="time limit of a cell (60)")  # fmt: skip
-    parser.add_argument("--notebook-seconds", type=int, default=300,
-                        help="time limit of a notebook (300)")  # fmt: skip
+    parser.add_argument("--notebook-seconds", type=int, default=180,
+                        help="time limit of a notebook (180)")  # fmt: skip
     parser.add_argument("--megabytes", type=int, default=3000,
                         help="memory limit of a notebook (3000)")  # fmt: skip
     parser.add_argument("--jobs", type=int, default=_jobs(),

@@ -379,7 +379,7 @@ def test_each_cell_of_the_series_runs_without_a_kernel():
         [sys.executable, "-c", CELLS, str(ROOT / "notebooks")],
         capture_output=True,
         cwd=ROOT,
-        env=os.environ | {"MPLBACKEND": "agg"},
+        env=os.environ | {"MPLBACKEND": "agg", "OMP_NUM_THREADS": "1"},
     )
     assert done.returncode == 0, done.stderr.decode()
 
