@@ -96,7 +96,7 @@ class Runner:
 
     def _listen(self, lines):
         end = time.monotonic() + self.notebook_seconds
-        found, where, name = {}, "before the first cell", None
+        found, where, name = {}, "before its first cell", None
         while True:
             try:
                 line = lines.get(timeout=max(0, end - time.monotonic()))
@@ -107,7 +107,7 @@ class Runner:
             if "done" in message:
                 return found
             if "cell" in message:
-                where = f"cell {message['cell']}"
+                where = f"code cell {message['cell']}"
             elif "judged" in message:
                 name = message["judged"]
                 where = f"the check of {name}"

@@ -20,6 +20,8 @@ from traitlets.config import Config
 
 from classroom import checks
 
+UNREADABLE = "SyntaxError", "IndentationError", "TabError"
+
 
 class Shell(InteractiveShell):
     """A notebook's shell without a kernel, which shows nothing."""
@@ -125,21 +127,14 @@ def _judged(check, answer):
 
 def _why(answer, cells, errors):
     """Why nothing of an answer's name exists after all cells."""
-    defines = re.compile(rf"^\s*(class\s+|def\s+)?{answer}\s*[(:=]", re.M)
-    tried = [
-        error
-        for cell, error in zip(cells, errors, strict=True)
-        if defines.search(cell)
-    ]
-    setup = [
-        error
-        for cell, error in zip(cells, errors, strict=True)
-        if error and "from classroom import" in cell
-    ]
+    ended = list(zip(cells, errors, strict=True))
+    if any(answer in cell and e in UNREADABLE for cell, e in ended):
+        return "syntax error in its cell"
+    defines = re.compile(rf"^\s*((class|def)\s+{answer}\b|{answer}\s*=)", re.M)
+    tried = [error for cell, error in ended if defines.search(cell)]
+    setup = [e for cell, e in ended if e and "from classroom import" in cell]
     if not tried or not tried[-1]:
         return "never defined"
-    if tried[-1] in ("SyntaxError", "IndentationError", "TabError"):
-        return "syntax error in its cell"
     if setup:
         return f"setup cell failed: {setup[0]}"
     if tried[-1] == "KeyboardInterrupt":

@@ -118,6 +118,7 @@ def checked(tmp_path_factory):
         "right-and-wrong": [SETUP, RIGHT, WRONG],
         "deleted": [SETUP, RIGHT],
         "unclosed": [SETUP, RIGHT, STUB.replace("):", ":")],
+        "misspelt": [SETUP, RIGHT, STUB.replace("class", "clas")],
         "raises": [SETUP, RIGHT, STUB.replace("pass", "eps = 1 / 0")],
         "without-setup": ["import nowhere" + SETUP, RIGHT, STUB],
         "troubled": ["1 / 0", SETUP, RIGHT, STUB, NOISE, "raise SystemExit"],
@@ -160,6 +161,7 @@ def table(checked):
         ("right-and-wrong", "passed", "keepdim-missing"),
         ("deleted", "passed", "missing (never defined)"),
         ("unclosed", "passed", "missing (syntax error in its cell)"),
+        ("misspelt", "passed", "missing (syntax error in its cell)"),
         ("raises", "passed", "missing (its cell raised ZeroDivisionError)"),
         ("without-setup", *2 * ["missing (setup cell failed: "
                                 "ModuleNotFoundError)"]),
@@ -181,7 +183,7 @@ def test_a_notebook_that_runs_gets_its_answers(
 @pytest.mark.parametrize(
     "name, word",
     [
-        ("dies", "process died (out of memory?): cell 4"),
+        ("dies", "process died (out of memory?): code cell 4"),
         ("broken", "can't be read"),
         ("other", "none of the exercises"),
     ],
@@ -229,7 +231,7 @@ def test_what_cannot_be_interrupted_is_killed(tmp_path):
     rows = rows_of(printed)
     assert set(rows) == {"loop", "ignored", "native"}
     for row in rows.values():
-        assert row["error"] == "still ran after 20 s: cell 3"
+        assert row["error"] == "still ran after 20 s: code cell 3"
 
 
 def test_a_check_that_hangs_leaves_the_verdicts_before_it(tmp_path):
