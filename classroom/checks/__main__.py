@@ -1,47 +1,33 @@
-"""Check the answers in a folder of learners' notebooks, as a table.
+"""Which mistakes did a class make? A reading aid, and no judge.
 
-    python -m classroom.checks PATH… [--csv] [--seconds N] [--megabytes N]
+    python -m classroom.checks PATH… [--csv]
     python -m classroom.checks --mistakes
 
-A row for each notebook, a column for each exercise. Each notebook runs in a
-kernel of its own, with a limit on each cell's time and on memory (the latter
-on Linux); a notebook that can't be run gets a row that says why. The second
-form prints all mistakes that the checks can name, with their words.
+A row for each notebook, a column for each exercise. It shows at a glance what
+to talk about; it is no proof and gives no marks, for an answer runs in the
+process that judges it and can say what it likes.
+
+Checking a folder runs what learners wrote, with your rights, where this
+command stands. Each notebook runs in a process and an empty folder of its
+own, under limits that keep an unlucky cell from the next notebook; against
+ill will take an account or a container of its own.
+
+The second form prints all mistakes that the checks can name, with their words.
 """
 
 import argparse
-import csv
-import json
+import contextlib
 import sys
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from pathlib import Path
 
-import nbformat
-from nbclient import NotebookClient
-from nbclient.exceptions import CellTimeoutError, DeadKernelError
-
-from classroom.checks.catalogue import EXERCISES
+from classroom import machine
+from classroom.checks import notebooks
+from classroom.checks.isolated import Runner
 from classroom.checks.table import print_mistakes
+from classroom.checks.verdicts import Csv, Table
 
-MARK = "classroom.checks:"
-LIMIT_MEMORY = """
-try:
-    import resource
-    resource.setrlimit(resource.RLIMIT_DATA, ({bytes}, {bytes}))
-except (ImportError, ValueError, OSError):
-    pass
-"""
-CHECK = """
-import json as _json
-from classroom import checks as _checks
-_results = {{}}
-for _name, _answer in {exercises!r}.items():
-    if _answer in globals():
-        _result = getattr(_checks, _name)(globals()[_answer])
-        _results[_name] = _result.mistake or _result.status
-    else:
-        _results[_name] = "missing"
-print({mark!r} + _json.dumps(_results))
-"""
+NEEDED = 1500 * 1024**2  # bytes for a notebook of the series, with room
 
 
 def main(arguments=None):
@@ -49,22 +35,32 @@ def main(arguments=None):
     if options.mistakes:
         print_mistakes()
         return 0
-    rows = [
-        {"notebook": str(path), **check_notebook(path, options)}
-        for path in find_notebooks(options.paths)
-    ]
-    if not rows:
-        print("No notebooks found.", file=sys.stderr)
+    paths, skipped = notebooks.find(options.paths)
+    for path in skipped:
+        _say(f"Skipped: {notebooks.name(path)}")
+    if not paths:
+        _say("No notebooks found.")
         return 1
-    columns = list(dict.fromkeys(name for row in rows for name in row))
-    (_print_csv if options.csv else _print_table)(columns, rows)
+    # All are read before the first runs, which might delete the others.
+    found = [notebooks.read(path) for path in paths]
+    table = (Csv if options.csv else Table)(found)
+    done = 0
+    try:
+        with contextlib.closing(_rows(found, options)) as rows:
+            for done, row in enumerate(rows, start=1):
+                table.write(row)
+                _say(f"{done} of {len(found)}: {row['notebook']}")
+    except KeyboardInterrupt:
+        _say(f"Stopped. The rows of {done} of {len(found)} are written.")
+        return 130
     return 0
 
 
 def _parser():
     parser = argparse.ArgumentParser(
         prog="python -m classroom.checks",
-        description="Check the answers in learners' notebooks.",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("paths", nargs="*", type=Path, metavar="PATH")
     parser.add_argument("--mistakes", action="store_true",
@@ -72,81 +68,55 @@ def _parser():
     parser.add_argument("--csv", action="store_true", help="print CSV")
     parser.add_argument("--seconds", type=int, default=60,
                         help="time limit of a cell (60)")  # fmt: skip
+    parser.add_argument("--notebook-seconds", type=int, default=180,
+                        help="time limit of a notebook (180)")  # fmt: skip
     parser.add_argument("--megabytes", type=int, default=3000,
                         help="memory limit of a notebook (3000)")  # fmt: skip
+    parser.add_argument("--jobs", type=int, default=_jobs(),
+                        help="notebooks at a time (%(default)s)")  # fmt: skip
     return parser
 
 
-def find_notebooks(paths):
-    """Notebooks at the paths and in the folders below them, sorted."""
-    found = []
-    for path in paths:
-        found += sorted(path.rglob("*.ipynb")) if path.is_dir() else [path]
-    return [p for p in found if ".ipynb_checkpoints" not in p.parts]
+def _jobs():
+    """One for each processor, if the memory is enough."""
+    fitting = (machine.free_memory() or 0) // NEEDED
+    return max(1, min(machine.cpus(), fitting))
 
 
-def check_notebook(path, options):
-    """Exercise → "passed", "not attempted", the mistake's name, or
-    "missing"; {"error": why} for a notebook that can't be checked."""
-    try:
-        notebook = nbformat.read(path, as_version=4)
-    except Exception as error:  # whatever is wrong with a learner's file
-        return {"error": f"can't be read: {type(error).__name__}"}
-    exercises = _exercises_of(notebook)
-    if not exercises:
-        return {"error": "holds none of the exercises"}
-    try:
-        return _run(notebook, path.parent, exercises, options)
-    except DeadKernelError:
-        return {"error": "the kernel died (out of memory?)"}
-    except CellTimeoutError:
-        return {"error": f"still ran after {options.seconds} s"}
-    except Exception as error:
-        return {"error": f"can't be run: {type(error).__name__}: {error}"}
-
-
-def _exercises_of(notebook):
-    """The exercises of the notebook that this one was made from."""
-    source = "\n".join(cell.source for cell in notebook.cells)
-    best = max(
-        EXERCISES.values(),
-        key=lambda exercises: sum(a in source for a in exercises.values()),
+def _rows(found, options):
+    """A row for each notebook, as soon as it is known."""
+    runner = Runner(
+        options.seconds,
+        options.notebook_seconds,
+        options.megabytes,
+        threads=max(1, machine.cpus() // options.jobs),
     )
-    return best if any(a in source for a in best.values()) else {}
+    with ThreadPoolExecutor(options.jobs) as pool:
+        try:
+            running = {pool.submit(_row, n, runner) for n in found}
+            while running:
+                # With a limit: on Windows Ctrl-C does not end a wait.
+                done, running = wait(running, 1, FIRST_COMPLETED)
+                yield from (future.result() for future in done)
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+            runner.stop()
 
 
-def _run(notebook, folder, exercises, options):
-    code = nbformat.v4.new_code_cell
-    limit = LIMIT_MEMORY.format(bytes=options.megabytes * 1024**2)
-    check = CHECK.format(exercises=exercises, mark=MARK)
-    notebook.cells = [code(limit), *notebook.cells, code(check)]
-    NotebookClient(
-        notebook,
-        kernel_name="python3",
-        timeout=options.seconds,
-        interrupt_on_timeout=True,
-        allow_errors=True,
-        resources={"metadata": {"path": str(folder)}},
-    ).execute()
-    for output in notebook.cells[-1].outputs:
-        for line in output.get("text", "").splitlines():
-            if line.startswith(MARK):
-                return json.loads(line.removeprefix(MARK))
-    return {"error": "the checks could not be run"}
+def _row(notebook, runner):
+    row = {"notebook": notebooks.name(notebook.path)}
+    if notebook.error:
+        return row | {"error": notebook.error}
+    try:
+        return row | runner.verdicts(notebook)
+    except Exception as error:
+        why = f"can't be run: {type(error).__name__}: {error}"
+        return row | {"error": why}
 
 
-def _print_csv(columns, rows):
-    writer = csv.DictWriter(sys.stdout, columns, restval="")
-    writer.writeheader()
-    writer.writerows(rows)
-
-
-def _print_table(columns, rows):
-    table = [columns] + [[row.get(c, "") for c in columns] for row in rows]
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    for row in table:
-        cells = zip(row, widths, strict=True)
-        print("  ".join(cell.ljust(width) for cell, width in cells).rstrip())
+def _say(text):
+    """To a person, who reads it while the table goes to a file."""
+    print(text, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,5 @@
 """What INSTRUCTORS.md names is there, and is what it says."""
 
-import json
 import re
 
 import pytest
@@ -8,7 +7,8 @@ import torch
 from test_notebook_format import NAMES, ROOT, code_cells, read
 
 import gptlib
-from classroom import checks
+from classroom import checks, nbgrader
+from classroom.checks.__main__ import _parser
 from classroom.checks.catalogue import EXERCISES
 
 TEXT = (ROOT / "INSTRUCTORS.md").read_text(encoding="utf-8")
@@ -63,14 +63,28 @@ def test_other_names_are_cells_exercises_or_code(name):
     assert not others & set(words)
 
 
-def test_nbgrader_metadata_and_test_are_right():
-    blocks = re.findall(r"```json\n(.*?)```", TEXT, flags=re.S)
-    answer, test = (json.loads(block)["nbgrader"] for block in blocks)
-    assert answer["solution"] and not answer["grade"]
-    assert test["grade"] and test["locked"] and test["points"] == 1
-    assert answer["grade_id"] != test["grade_id"]
-    line = re.search(r"^assert (checks\..*)$", TEXT, flags=re.M)[0]
-    exec(line, {"checks": checks, "MyLayerNorm": torch.nn.LayerNorm})
+def test_the_commands_for_marks_name_a_notebook_and_the_pinned_nbgrader():
+    commands = re.findall(r"^nbgrader (\w+) ?(.*)$", TEXT, flags=re.M)
+    assert [name for name, _ in commands] == [
+        "generate_assignment",
+        "autograde",
+        "generate_feedback",
+        "export",
+    ]
+    assert {argument for _, argument in commands} <= {*NAMES, ""}
+    pins = (ROOT / "tests/nbgrader/requirements.txt").read_text("utf-8")
+    assert re.search(r"^nbgrader==.*$", pins, flags=re.M)[0] in TEXT
+
+
+def test_limits_are_those_of_the_commands():
+    seconds = _parser().parse_args([])
+    assert f"`--seconds` ({seconds.seconds})" in TEXT
+    assert f"`--notebook-seconds` ({seconds.notebook_seconds})" in TEXT
+    cell = re.search(r"timeout = (\d+)", nbgrader.CONFIG)[1]
+    megabytes = re.search(r"(\d+) \* 1024\*\*2", nbgrader.CONFIG)[1]
+    assert f"time to {cell} seconds, and the memory to {megabytes} MB" in (
+        TEXT.replace("\n", " ")
+    )
 
 
 def test_a_named_mistake_is_one_that_the_checks_name():
