@@ -7,15 +7,19 @@ outcome; `python -m classroom.checks PATH…` checks a folder of notebooks.
 
 from classroom.checks.attention import multi_head_attention
 from classroom.checks.block import drop_rates, post_norm, transformer_block
-from classroom.checks.feed_forward import feed_forward, gelu, swiglu
+from classroom.checks.gelu_and_feed_forward import feed_forward, gelu, swiglu
 from classroom.checks.generation import batch_prompts, generate, stop_at_end
+from classroom.checks.gpt_skeleton import (
+    predict_shapes,
+    round_trip,
+    skeleton,
+)
 from classroom.checks.guard import hint
-from classroom.checks.layer_norm import layer_norm, rms_norm
+from classroom.checks.layer_normalization import layer_norm, rms_norm
 from classroom.checks.model import broken_models, gpt_model
 from classroom.checks.parameters import fit_xl, parameter_count
 from classroom.checks.result import CheckResult
-from classroom.checks.shortcut import shortcut, vanishing_depth
-from classroom.checks.skeleton import predict_shapes, round_trip, skeleton
+from classroom.checks.shortcut_connections import shortcut, vanishing_depth
 
 __all__ = [
     "CheckResult",

@@ -1,10 +1,12 @@
 """Check the answers in a folder of learners' notebooks, as a table.
 
     python -m classroom.checks PATH… [--csv] [--seconds N] [--megabytes N]
+    python -m classroom.checks --mistakes
 
 A row for each notebook, a column for each exercise. Each notebook runs in a
 kernel of its own, with a limit on each cell's time and on memory (the latter
-on Linux); a notebook that can't be run gets a row that says why.
+on Linux); a notebook that can't be run gets a row that says why. The second
+form prints all mistakes that the checks can name, with their words.
 """
 
 import argparse
@@ -18,6 +20,7 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellTimeoutError, DeadKernelError
 
 from classroom.checks.catalogue import EXERCISES
+from classroom.checks.table import print_mistakes
 
 MARK = "classroom.checks:"
 LIMIT_MEMORY = """
@@ -43,6 +46,9 @@ print({mark!r} + _json.dumps(_results))
 
 def main(arguments=None):
     options = _parser().parse_args(arguments)
+    if options.mistakes:
+        print_mistakes()
+        return 0
     rows = [
         {"notebook": str(path), **check_notebook(path, options)}
         for path in find_notebooks(options.paths)
@@ -60,7 +66,9 @@ def _parser():
         prog="python -m classroom.checks",
         description="Check the answers in learners' notebooks.",
     )
-    parser.add_argument("paths", nargs="+", type=Path, metavar="PATH")
+    parser.add_argument("paths", nargs="*", type=Path, metavar="PATH")
+    parser.add_argument("--mistakes", action="store_true",
+                        help="print what the checks can name")  # fmt: skip
     parser.add_argument("--csv", action="store_true", help="print CSV")
     parser.add_argument("--seconds", type=int, default=60,
                         help="time limit of a cell (60)")  # fmt: skip

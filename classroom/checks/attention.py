@@ -1,27 +1,288 @@
-"""Is a learner's multi-head attention right?"""
+"""Check of notebook 05: multi-head attention, the previous unit's module."""
 
-import inspect
-import itertools
 import math
 import re
-from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from itertools import chain, compress, permutations
 
 import torch
-from torch import nn
+from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves
 
+import gptlib
+from classroom.checks.edits import Task, known
 from classroom.checks.guard import exercise
-from classroom.checks.probes import expect_tensor, number, same
+from classroom.checks.modules import (
+    Probe,
+    compare,
+    construct,
+    gradients,
+    randomized,
+    rescued,
+    run,
+    runs,
+    settled,
+)
 from classroom.checks.result import Mistake
+from classroom.checks.tensors import (
+    expect_tensor,
+    farthest,
+    number,
+    same,
+    told_apart,
+)
 
 # No two of these sizes, nor of their square roots, are equal, and head_dim
 # is not 4 (where half and square root agree): a wrong one shows.
-MAIN = {"d_in": 10, "d_out": 15, "context_length": 8, "num_heads": 3}
-OTHER = {"d_in": 7, "d_out": 12, "context_length": 13, "num_heads": 2}
+MAIN = {
+    "d_in": 10, "d_out": 15, "context_length": 8, "num_heads": 3,
+    "qkv_bias": False,
+}  # fmt: skip
+OTHER = {
+    "d_in": 7, "d_out": 12, "context_length": 13, "num_heads": 2,
+    "qkv_bias": True,
+}  # fmt: skip
 TOKENS = 6
+RATE = 0.25
+CALL = (
+    "MyMultiHeadAttention(d_in=…, d_out=…, context_length=…, dropout=…, "
+    "num_heads=…, qkv_bias=…)"
+)
+COMPARED = (
+    "With your own parameters, 3 heads, d_in=10 and d_out=15, the output "
+    "(2, 6, 15) equals the reference; no token sees a later one, and "
+    "gradients reach all parameters."
+)
+BY_BEHAVIOR = (
+    "Your parameters have an arrangement of their own, so the output could "
+    "not be compared with a reference; checked by behavior: no token sees a "
+    "later one, each row of weights adds up to 1, texts of a batch stay apart."
+)
+LOOK = (
+    "The expected value comes from your own W_query, W_key, W_value and "
+    "out_proj. Compare each step's shape and numbers with the notebook's "
+    "steps for one head."
+)
+NAMES = ["W_query", "W_key", "W_value", "out_proj"]
+
+
+# --- the solution, and what mistakes make of it ----------------------------
+
+
+def attended(x, project, out, heads, drop=lambda weights: weights):
+    q, k, v = project(x)
+    size = q.shape[-1] // heads
+    q = q.unflatten(-1, (heads, -1)).transpose(1, 2)
+    k = k.unflatten(-1, (heads, -1)).transpose(1, 2)
+    v = v.unflatten(-1, (heads, -1)).transpose(1, 2)
+    scores = q @ k.mT / size**0.5
+    later = torch.ones_like(scores).triu(1).bool()
+    weights = scores.masked_fill(later, -torch.inf).softmax(-1)
+    context = drop(weights) @ v
+    return out(context.transpose(1, 2).flatten(2))
+
+
+FILL = ".masked_fill(later, -torch.inf)"
+MERGE = "context.transpose(1, 2).flatten(2)"
+START = "q, k, v = project(x)"
+# What a row becomes in which all is hidden: NaN; or even, with a fill of
+# -1e9; or zeros, in torch's own kernel.
+BLIND_ROWS = [
+    {},
+    {"-torch.inf": "-1e9"},
+    {"softmax(-1)": "softmax(-1).nan_to_num(0)"},
+]
+BY_SHAPE = ".reshape(*x.shape[:2], -1)"
+INTERLEAVED = ".unflatten(-1, (-1, heads)).permute(0, 3, 1, 2)"
+MERGED_INTERLEAVED = {MERGE: "context.permute(0, 2, 3, 1).flatten(2)"}
+
+
+def _cut(new, parts="qkv"):
+    """An edit of how these parts are cut into heads."""
+    old = ".unflatten(-1, (heads, -1)).transpose(1, 2)"
+    return {f"{p}{old}": f"{p}{new}" for p in parts}
+
+
+SCALES = {  # name of a mistake → what the scores are divided by, in words
+    "scaled-by-full-width": {
+        "15**0.5": "√15, the root of the full width",
+        "15": "15, the full width"},
+    "not-scaled": {"1": "nothing"},
+    "scale-root-missing": {"5": "5, the head's size itself"},
+    "scale-multiplied": {
+        "5**-0.5": "1/√5 (that is, multiplied by √5)",
+        "5**-1": "1/5 (that is, multiplied by 5)"},
+    "scaled-by-input-width": {"10**0.5": "√10, from d_in"},
+    "scaled-by-number-of-heads": {
+        "3**0.5": "√3, from the number of heads",
+        "3": "3, the number of heads"},
+    "scaled-by-tokens": {
+        "6**0.5": "√6, from the number of tokens",
+        "6": "6, the number of tokens"},
+    "scaled-by-context-length": {"8**0.5": "√8, from the context length"},
+    "scale-not-a-root": {
+        "2.5": "2.5, half of the head's size",
+        "2": "2, half of the head's size, rounded",
+        "25": "5²",
+        "5**1.5": "5 to the power of 1.5"},
+}  # fmt: skip
+# Which of queries, keys and values stand in their places: one of them twice,
+# in another order, or queries alone.
+ROLES = [
+    "kkv", "qqv", "vkv", "qvv", "qkq", "qkk", "kqv", "qvk", "vkq", "kvq",
+    "vqk", "qqq",
+]  # fmt: skip
+WORDS = {"q": "queries", "k": "keys", "v": "values"}
+MISTAKES = [
+    *(known(name,
+            f"This fits scores divided by {words}; expected √5 = 2.236, the "
+            "root of one head's size (15 features / 3 heads).",
+            {"size**0.5": value})
+      for name, cases in SCALES.items() for value, words in cases.items()),
+    known("mask-missing",
+          "This fits tokens that see all tokens, later ones too. Expected "
+          "that each sees itself and earlier ones only: does a mask reach the "
+          "scores?",
+          {FILL: ""}),
+    known("mask-off-by-one-hides-self",
+          "This fits a mask that hides a token from itself, so that the first "
+          "has nothing to look at. Expected only later tokens hidden; look at "
+          "the mask's diagonal.",
+          *({"triu(1)": "triu(0)"} | blind for blind in BLIND_ROWS)),
+    known("mask-off-by-one-sees-next",
+          "This fits tokens that see 1 token ahead; expected 0. Look at the "
+          "mask's diagonal.",
+          {"triu(1)": "triu(2)"}),
+    known("mask-inverted",
+          "This fits a mask that is the wrong way round: tokens see later "
+          "ones and not the earlier ones. Which half of the square has to be "
+          "hidden?",
+          {"triu(1)": "tril(-1)"},
+          *({"triu(1)": f"tril({n})"} | blind
+            for n in (0, 1) for blind in BLIND_ROWS)),
+    known("mask-after-softmax",
+          "This fits a mask that falls on the weights, after the softmax, so "
+          "that a row no longer adds up to 1. Expected scores that are hidden "
+          "before the softmax.",
+          *({f"{FILL}.softmax(-1)": f".softmax(-1).masked_fill(later, {n})"}
+            for n in ("0", "-torch.inf", "-1e9"))),
+    *(known("mask-fill-not-infinite",
+            f"This fits hidden scores that are set to {n}. e to the power of "
+            f"{n} is {number(math.exp(n))}, so later tokens still get weight; "
+            "expected weights of exactly 0. What must a score be for that?",
+            {"-torch.inf": str(n)})
+      for n in (0, 1, -1, -10)),
+    known("mask-fill-sign",
+          "This fits hidden scores that are set to a large positive number, "
+          "so that all weight goes to later tokens; expected weights of 0 "
+          "there. Look at the sign.",
+          {"-torch.inf": "torch.inf"}, {"-torch.inf": "1e9"}),
+    *(known("softmax-wrong-axis",
+            f"This fits a softmax over {words}. Expected it over the keys, so "
+            "that each token's weights add up to 1. Look at `dim`.",
+            *({"softmax(-1)": f"softmax({axis})"} | fill for fill in fills))
+      for axis, words, fills in [
+          (-2, "the queries (dim=-2)", BLIND_ROWS[:1]),
+          (1, "the heads (dim=1)", BLIND_ROWS[:2]),
+          (0, "the batch (dim=0)", BLIND_ROWS[:2])]),
+    known("softmax-missing",
+          "This fits scores that are used as weights without a softmax, so "
+          "that a row does not add up to 1.",
+          {".softmax(-1)": "", "-torch.inf": "0"},
+          {".softmax(-1)": ""},
+          {".softmax(-1)": "", "-torch.inf": "-1e9"}),
+    known("mask-added-as-numbers",
+          "This fits a mask whose zeros and ones are added to the scores, "
+          "which moves them by 1 at most, so later tokens still get weight. "
+          "Expected weights of exactly 0.",
+          *({f"scores{FILL}": f"(scores {plus} later.float())"}
+            for plus in ("+", "-", "+ 1 -"))),
+    known("softmax-twice",
+          "This fits a softmax that is taken twice, which flattens the "
+          "weights and gives hidden tokens some again. Expected it once.",
+          {"softmax(-1)": "softmax(-1).softmax(-1)"}),
+    known("scaled-after-softmax",
+          "This fits weights that are divided by 2.236 after the softmax, so "
+          "that a row adds up to 0.4472, not 1. Expected the scores divided "
+          "before it.",
+          {" / size**0.5": "", "softmax(-1)": "softmax(-1) / size**0.5"}),
+    known("weights-transposed",
+          "This fits weights that are turned round before they meet the "
+          "values: tokens gather from those that look at them.",
+          {"drop(weights)": "drop(weights).mT"}),
+    known("heads-split-by-view",
+          "This fits heads that are cut out of (batch, tokens, d_out) by "
+          "shape alone, so that they mix tokens. Each head should hold a "
+          "share of 5 features of every token: which axes change places?",
+          *(_cut(".reshape(len(x), heads, -1, size)", parts)
+            for parts in ("qkv", "q", "k", "v")),
+          *(_cut(".unflatten(-1, (heads, -1))") | {MERGE: merge}
+            for merge in ("context.flatten(2)",
+                          f"context.transpose(1, 2){BY_SHAPE}"))),
+    known("heads-merged-wrong-axes",
+          "This fits wrong axes that change places before the heads are "
+          "joined. From (batch, heads, tokens, head_dim), which order puts a "
+          "token's heads side by side?",
+          *({MERGE: f"context.transpose({axes}){BY_SHAPE}"}
+            for axes in ("2, 3", "1, 3"))),
+    known("heads-merged-by-view",
+          "This fits heads that are joined by shape alone: (batch, heads, "
+          "tokens, head_dim) read as (batch, tokens, d_out), which mixes "
+          "tokens. Undo the change of axes first.",
+          {MERGE: f"context{BY_SHAPE}"}),
+    known("heads-interleaved",
+          "This fits heads that take every 3rd feature. Expected 5 that lie "
+          "side by side, as in (heads, head_dim).",
+          _cut(INTERLEAVED),
+          _cut(INTERLEAVED) | MERGED_INTERLEAVED,
+          MERGED_INTERLEAVED),
+    *(known(name, says,
+            {START: f"{START}\nheads = {n}"},
+            {START: f"{START}\nheads = {n}", "size**0.5": "5**0.5"})
+      for name, n, says in [
+          ("heads-and-size-swapped", 5,
+           "This fits 5 heads of 3 features; expected 3 heads of 5. Look at "
+           "the order of the last two numbers of the view."),
+          ("one-head-only", 1,
+           "This fits 1 head of 15 features; expected num_heads=3 heads of "
+           "5, each with weights of its own.")]),
+    *(known("queries-keys-mixed-up" if c == "v" else "values-mixed-up",
+            f"This fits scores of your {WORDS[a]} times your {WORDS[b]}, "
+            f"whose weights gather your {WORDS[c]}. Expected queries times "
+            "keys, and weights that gather values.",
+            {START: f"{START}\nq, k, v = {a}, {b}, {c}"})
+      for a, b, c in ROLES),
+    known("values-mixed-up",  # queries that are scaled first, then taken
+          "This fits weights that gather your queries; expected values.",
+          {") @ v": ") @ (q / size**0.5)"}),
+    known("out-proj-unused",
+          "This fits an output that never went through out_proj. Expected "
+          "that the joined heads pass through it last.",
+          {"return out": "return "}),
+    known("out-proj-twice",
+          "This fits an out_proj that is applied twice; expected once, last.",
+          {MERGE: f"out({MERGE})"}),
+]  # fmt: skip
+
+
+def _attention(solve):
+    class MyMultiHeadAttention(gptlib.MultiHeadAttention):
+        def forward(self, x):
+            def project(x):
+                return [self.W_query(x), self.W_key(x), self.W_value(x)]
+
+            return solve(
+                x, project, self.out_proj, self.num_heads, self.dropout
+            )
+
+    return MyMultiHeadAttention
+
+
+ATTENTION = Task(attended, MISTAKES, _attention)
+
+
+# --- the exercise ----------------------------------------------------------
 
 
 @exercise(
@@ -35,90 +296,94 @@ TOKENS = 6
     "`scores = queries @ keys.transpose(2, 3)`, divided by the root of "
     "`keys.shape[-1]`; hide `self.mask[:tokens, :tokens]` with minus "
     "infinity before the softmax over `dim=-1`.",
+    task=ATTENTION,
 )
 def multi_head_attention(cls):
     """Values against a reference with the learner's own parameters (several
     heads, not square, short and full sequences), causality, dropout in
     both modes, biases, and a mask that follows the module."""
-    torch.set_num_threads(1)  # tiny tensors: waiting would cost more
-    _check_signature(cls)
-    verified = _check_values(cls, MAIN, TOKENS)
-    _check_values(cls, OTHER, OTHER["context_length"], qkv_bias=True)
+    module, x = _first_run(cls)
+    readings = _readings(module, MAIN, x)
+    _check_registered(module)
+    if readings:
+        _check_mask_kept(module, x, readings)
+        compare(
+            module, ATTENTION, [Probe(x, "wrong-values", LOOK)], readings,
+            seen=_seen, resort=partial(_check_behavior, module),
+        )  # fmt: skip
+    else:
+        _check_behavior(module, x, module(x))
+    _check_other_sizes(cls)
     _check_biases(cls)
     share = _check_dropout(cls)
+    settled(_built(cls, MAIN), ATTENTION, x, (2, TOKENS, 15))  # either mode
     _check_mask_follows(cls)
-    sentence = (
-        f"{verified} In training with dropout 0.25, {share:.0%} of the "
-        "attention weights fell out; in evaluation, none."
+    missing = [name for name in NAMES if not hasattr(module, name)]
+    remark = (
+        f" A remark: the notes call the layers {', '.join(NAMES)}; yours has "
+        f"no {', '.join(missing)}."
     )
-    return f"{sentence}{_remark(cls)}"
+    return (
+        f"{COMPARED if readings else BY_BEHAVIOR} In training with dropout "
+        f"{RATE}, {share:.0%} of the attention weights fell out; in "
+        f"evaluation, none.{remark if missing else ''}"
+    )
 
 
-# --- building and running ------------------------------------------------
+# --- building and running --------------------------------------------------
 
 
-def _check_signature(cls):
-    try:
-        signature = inspect.signature(cls)
-    except (TypeError, ValueError):
-        return
-    sizes = {**MAIN, "dropout": 0.0}
-    try:
-        signature.bind(**sizes, qkv_bias=False)
-    except TypeError as error:
-        raise Mistake(
-            "wrong-signature",
-            f"Your class takes {signature}, and called as the exercise says "
-            f"it answers: {error}. Expected: (d_in, d_out, context_length, "
-            "dropout, num_heads, qkv_bias=False).",
-        ) from None
-    try:
-        signature.bind(**sizes)
-    except TypeError:
-        raise Mistake(
-            "qkv-bias-default",
-            "Your class cannot be built without qkv_bias; it should be "
-            "False where it is not given.",
-        ) from None
-
-
-def _build(cls, sizes, dropout=0.0, **more):
-    """The learner's module with parameters that hide nothing: large enough
-    to tell scalings apart, biases not zero."""
-    module = cls(**sizes, dropout=dropout, **more)
-    if not isinstance(module, nn.Module):
-        raise Mistake(
-            "not-a-module",
-            f"Your class makes a {type(module).__name__}; expected an "
-            "nn.Module, so that its parameters can be found and trained.",
-        )
-    _check_no_parameter_mask(module, sizes["context_length"])
-    with torch.no_grad():
-        for parameter in module.parameters():
-            if parameter.is_floating_point():
-                parameter.normal_(0, 0.5)
-    return module
-
-
-def _check_no_parameter_mask(module, length):
+def _built(cls, sizes, dropout=0.0):
+    """The learner's module, whose parameters hide nothing."""
+    module = construct(cls, **sizes, dropout=dropout, call=CALL)
+    length = sizes["context_length"]
     for name, parameter in module.named_parameters():
-        if tuple(parameter.shape[-2:]) == (length, length):
+        if parameter.shape[-2:] == (length, length):
             raise Mistake(
                 "mask-is-parameter",
                 f"{name} is an nn.Parameter of {length} × {length} numbers, "
                 "so it counts as a parameter (1,048,576 of them at a context "
                 "of 1,024). A mask is not trained: register it as a buffer.",
             )
+        if not parameter.requires_grad:
+            raise Mistake(
+                "not-trainable",
+                f"{name} is a parameter with requires_grad=False, so training "
+                "leaves it as it is. Expected requires_grad=True.",
+            )
+    return randomized(module)
 
 
 def _text(sizes, tokens, batch=2):
     return torch.randn(batch, tokens, sizes["d_in"])
 
 
-def _output(module, x, d_out):
-    """What the module makes of `x`, if it has the form asked for."""
-    given = x.clone()
-    output = module(x)
+def _first_run(cls):
+    """The module in evaluation, for good, and an input that it can read."""
+    x = _text(MAIN, TOKENS)
+    try:
+        module = _built(cls, MAIN).eval()
+        output = module(x.clone())
+    except (Mistake, NotImplementedError):
+        raise
+    except Exception as error:
+        raise rescued(error, _rescues(cls, error)) from None
+    module.train = lambda mode: module  # dropout is looked at apart
+    _check_form(output)
+    if not output.isfinite().all():
+        # An infinity becomes NaN where it meets both signs; now it stays.
+        x = x.abs()
+        with torch.no_grad():
+            for parameter in module.parameters():
+                parameter.abs_()
+        output = module(x.clone())
+    if not output.isfinite().any():
+        _check_finite(output)  # such an output fits too many mistakes
+    return module, x
+
+
+def _check_form(output):
+    """Is it what the exercise asks for, or known to be something else?"""
     if isinstance(output, tuple | list) and len(output):
         raise Mistake(
             "returns-weights",
@@ -126,223 +391,78 @@ def _output(module, x, d_out):
             "expected the context vectors alone: a block adds them to its "
             "input.",
         )
-    _check_shape(output, x, d_out)
-    if not torch.equal(given, x):
-        raise Mistake(
-            "input-overwritten",
-            "Your forward changes the tensor that it was given, and a "
-            "block still needs it for its shortcut. Look for an operation "
-            "in place (`+=`, or a name that ends in `_`).",
-        )
-    return output
-
-
-def _check_shape(output, x, d_out):
     shape = tuple(getattr(output, "shape", ()))
-    batch, tokens, d_in = x.shape
-    if shape == (batch, tokens, d_in):
+    if shape == (2, TOKENS, 10):
         raise Mistake(
             "d-in-not-d-out",
-            f"An input of {tuple(x.shape)} gave an output of {shape}; "
-            f"expected {(batch, tokens, d_out)}: d_out={d_out} features, not "
-            f"d_in={d_in}.",
+            f"An input of shape {shape} gave an output of the same shape; "
+            f"expected {(2, TOKENS, 15)}: d_out=15 features, not d_in=10.",
         )
-    if len(shape) == 4 and math.prod(shape) == batch * tokens * d_out:
+    if len(shape) == 4 and math.prod(shape) == 2 * TOKENS * 15:
         raise Mistake(
             "heads-not-merged",
             f"The output has shape {shape}: the heads are still apart. "
-            f"Expected {(batch, tokens, d_out)}, side by side again.",
+            f"Expected {(2, TOKENS, 15)}, side by side again.",
         )
-    expect_tensor(output, (batch, tokens, d_out))
+    expect_tensor(output, (2, TOKENS, 15))
 
 
-# --- exceptions that tell a known mistake --------------------------------
-
-# Name → sizes, tokens and batch with one coincidence each, and the words
-# for a module that runs only there.
-RESCUES = {
-    "mask-not-cropped": (
-        {},
-        MAIN["context_length"],
-        2,
-        "With context_length=8 your module reads 8 tokens, but not 6. The "
-        "text may be shorter than the context: look at the mask's size.",
-    ),
-    "d-in-not-d-out": (
-        {"d_in": MAIN["d_out"]},
-        TOKENS,
-        2,
-        "Your module runs with d_in = d_out = 15 but not with d_in=10, "
-        "d_out=15. Which layer or size takes one for the other?",
-    ),
-    "heads-split-by-view": (
-        {},
-        MAIN["num_heads"],
-        2,
-        "With 3 heads your module reads 3 tokens, but not 6: heads stand "
-        "where tokens should. Between the `view` to (batch, tokens, heads, "
-        "head_dim) and the scores, two axes have to change places.",
-    ),
-    "keys-not-transposed": (
-        {},
-        MAIN["d_out"] // MAIN["num_heads"],
-        2,
-        "With heads of 5 features your module reads 5 tokens, but not 6. "
-        "Which two axes of the keys change places before `queries @ keys`?",
-    ),
-    "batch-of-one-only": (
-        {},
-        TOKENS,
-        1,
-        "Your module reads a batch of 1 but not a batch of 2. Look at the "
-        "shape that you give to `view` or `reshape`.",
-    ),
-}
-# Widths that 3 heads do not divide, or that divide 3: a class that refuses
-# 15 and takes one of these asks the wrong way round.
-INDIVISIBLE = {
-    13: "3 divides the first and not the second",
-    3: "3 divides both: which number must divide which",
-}
+# Changed sizes, tokens and batch with one coincidence each: what it means
+# for a module that it runs there alone.
+COINCIDENCES = [
+    ({}, MAIN["context_length"], 2, "mask-not-cropped",
+     "With context_length=8 your module reads 8 tokens, but not 6. The text "
+     "may be shorter than the context: look at the mask's size."),
+    ({"d_in": 15}, TOKENS, 2, "d-in-not-d-out",
+     "Your module runs with d_in = d_out = 15 but not with d_in=10, d_out=15. "
+     "Which layer or size takes one for the other?"),
+    ({}, MAIN["num_heads"], 2, "heads-split-by-view",
+     "With 3 heads your module reads 3 tokens, but not 6: heads stand where "
+     "tokens should. Between the `view` to (batch, tokens, heads, head_dim) "
+     "and the scores, two axes have to change places."),
+    ({}, 5, 2, "keys-not-transposed",
+     "With heads of 5 features your module reads 5 tokens, but not 6. Which "
+     "two axes of the keys change places before `queries @ keys`?"),
+    ({}, TOKENS, 1, "batch-of-one-only",
+     "Your module reads a batch of 1 but not a batch of 2. Look at the shape "
+     "that you give to `view` or `reshape`."),
+]  # fmt: skip
 
 
-def _first_run(cls, sizes, tokens, **more):
-    """Module and output; an exception is looked into."""
-    x = _text(sizes, tokens)
-    try:
-        module = _build(cls, sizes, dropout=0.5, **more).eval()
-        return module, x, _output(module, x, sizes["d_out"])
-    except (Mistake, NotImplementedError):
-        raise
-    except Exception as error:
-        if sizes == MAIN:
-            _look_into(error, cls)
-            raise
-        _only_main(sizes, tokens, f"it stops: {error}")
+def _rescues(cls, error):
+    """What an error means: (whether it is that, a name, words)."""
+
+    def builds(**changed):
+        return runs(lambda: cls(**MAIN | changed, dropout=0.0))
+
+    def reads(changed, tokens, batch):
+        x = _text(MAIN | changed, tokens, batch)
+        return runs(lambda: cls(**MAIN | changed, dropout=0.0).eval()(x))
+
+    yield (
+        lambda: "view size is not compatible" in str(error),
+        "view-after-transpose",
+        "`view` cannot join axes after `transpose`: the numbers no longer "
+        "lie in that order in memory. Make them contiguous first, or use a "
+        "relative of `view` that copies where it must.",
+    )
+    for width, why in {
+        13: "3 divides the first and not the second",
+        3: "3 divides both: which number must divide which",
+    }.items():
+        yield (
+            lambda width=width: not builds() and builds(d_out=width),
+            "divisibility-wrong",
+            "With 3 heads, your class refuses d_out=15 and accepts "
+            f"d_out={width}; {why}. Look at the test.",
+        )
+    for *where, name, says in COINCIDENCES:
+        yield partial(reads, *where), name, says
 
 
-def _only_main(sizes, tokens, seen):
-    spelled = ", ".join(f"{name}={size}" for name, size in sizes.items())
-    raise Mistake(
-        "fails-at-other-sizes",
-        f"Your module is right with 3 heads of 5 features on 6 tokens, but "
-        f"with {spelled} on {tokens} tokens {seen} Is a size written as a "
-        "number, or taken for another?",
-    ) from None
+# --- the learner's parameters ----------------------------------------------
 
-
-def _look_into(error, cls):
-    if "view size is not compatible" in str(error):
-        raise Mistake(
-            "view-after-transpose",
-            "`view` cannot join axes after `transpose`: the numbers no "
-            "longer lie in that order in memory. Make them contiguous first, "
-            "or use a relative of `view` that copies where it must.",
-        ) from None
-    what = f"{type(error).__name__}: {error}".split("\n")[0]
-    if not _builds(cls, MAIN):
-        _look_into_division(cls)
-    for name, (changed, tokens, batch, words) in RESCUES.items():
-        sizes = MAIN | changed
-        if _runs(cls, sizes, _text(sizes, tokens, batch)):
-            raise Mistake(name, f"{words} (It stopped with {what})") from None
-
-
-def _look_into_division(cls):
-    for width, why in INDIVISIBLE.items():
-        if _builds(cls, MAIN | {"d_out": width}):
-            raise Mistake(
-                "divisibility-wrong",
-                f"With 3 heads, your class refuses d_out=15 and accepts "
-                f"d_out={width}; {why}. Look at the test.",
-            ) from None
-
-
-def _builds(cls, sizes):
-    try:
-        cls(**sizes, dropout=0.0)
-    except Exception:
-        return False
-    return True
-
-
-def _runs(cls, sizes, x):
-    try:
-        cls(**sizes, dropout=0.0).eval()(x)
-    except Exception:
-        return False
-    return True
-
-
-# --- the learner's parameters --------------------------------------------
-
-
-@dataclass
-class _Parts:
-    """One reading of a module: which of its parameters play which role.
-
-    Attributes:
-        project: x → its queries, keys and values, (batch, tokens, d_out).
-        out: context vectors → output.
-        has_out: whether there is an output projection at all.
-        complete: whether these are all of the module's parameters.
-    """
-
-    project: Any
-    out: Any
-    has_out: bool
-    complete: bool
-
-
-def _parts(module, sizes):
-    """Every reading of the module's parameters that makes sense, the most
-    likely one first: by the notes' names, by telling names, one fused
-    layer; else by shape."""
-    outs, out_names = _outs(module, sizes)
-    readings = [
-        *_by_attribute(module, sizes),
-        *_by_name(module, sizes),
-        *_fused(module, sizes),
-    ] or list(_by_shape(module, sizes))
-    everything = {name for name, _ in module.named_parameters()}
-    parts = [
-        _Parts(project, out, bool(out_names), everything <= names | out_names)
-        for project, names in readings
-        for out in outs
-    ]
-    return [part for part in parts if _usable(part.project, sizes["d_in"])]
-
-
-def _usable(layer, width):
-    """Whether what the module calls so can be called so."""
-    try:
-        with torch.no_grad():
-            layer(torch.zeros(1, 1, width))
-    except Exception:
-        return False
-    return True
-
-
-def _by_attribute(module, sizes):
-    names = ["W_query", "W_key", "W_value"]
-    layers = [getattr(module, name, None) for name in names]
-    if any(layer is None for layer in layers):
-        return
-    used = {n for n, _ in module.named_parameters() if n.startswith("W_")}
-    calls = [partial(_call, layer, sizes["d_in"]) for layer in layers]
-    yield lambda x: [call(x) for call in calls], used
-
-
-def _call(layer, width, x):
-    """A layer, a matrix either way up, or a list of heads' layers."""
-    if isinstance(layer, nn.ModuleList | list | tuple):
-        return torch.cat([_call(part, width, x) for part in layer], dim=-1)
-    if isinstance(layer, torch.Tensor):
-        return x @ (layer if len(layer) == width else layer.mT)
-    return layer(x)
-
-
-ROLES = {
+ROLE_WORDS = {
     "q": r"q|quer(y|ies)",
     "k": r"k|keys?",
     "v": r"v|val(ue)?s?",
@@ -352,868 +472,257 @@ ROLES = {
 
 def _role(name):
     """Which of q, k, v, out a parameter's name speaks of, or None."""
-    words = re.split(r"[._\d]+", name.lower())
-    words = [
-        word[1:] if len(word) > 1 and word[0] == "w" else word
-        for word in words
-    ]
-    for role, pattern in ROLES.items():
-        if any(re.fullmatch(pattern, word) for word in words):
-            return role
+    for role, pattern in ROLE_WORDS.items():
+        for word in re.split(r"[._\d]+", name.lower()):
+            if re.fullmatch(f"w?({pattern})", word):
+                return role
     return None
 
 
-def _by_name(module, sizes):
-    found = {role: [] for role in "qkv"}
-    for name, parameter in module.named_parameters():
-        if _role(name) in found:
-            found[_role(name)].append((name, parameter))
-    matrices = [_matrix(found[role], sizes["d_in"]) for role in "qkv"]
-    if any(matrix is None for matrix, _ in matrices):
-        return
-    names = {name for role in found.values() for name, _ in role}
-    yield partial(_multiplied, matrices), names
-
-
-def _by_shape(module, sizes):
-    """Three layers without telling names, in whatever order."""
-    shape = {sizes["d_in"], sizes["d_out"]}
-    named = dict(module.named_parameters())
-    layers = [[n] for n, p in named.items() if set(p.shape) == shape]
-    if len(layers) != 3:
-        return
-    for layer in layers:
-        bias = layer[0].removesuffix("weight") + "bias"
-        layer.extend([bias] if bias in named else [])
-    matrices = [
-        _matrix([(n, named[n]) for n in layer], sizes["d_in"])
-        for layer in layers
+def _readings(module, sizes, x):
+    """Ways to read the parameters: the one that fits, or else two likely
+    ones; none if what the output depends on is not all read."""
+    named = dict(module.named_parameters(remove_duplicate=False))
+    output = module(x.clone())
+    slopes = gradients(output.sum(), list(named.values()))
+    used = {n for n, g in zip(named, slopes, strict=True) if g is not None}
+    inputs, orders = _projections(named, sizes)
+    outputs, outs = _outs(named, sizes["d_out"])
+    readings = [
+        {
+            "project": partial(_projected, [(m[:-1], m[-1]) for m in order]),
+            "out": out,
+            "heads": sizes["num_heads"],
+        }
+        for order in orders
+        for out in outs
     ]
-    names = set().union(*layers)
-    for order in itertools.permutations(matrices):
-        yield partial(_multiplied, order), names
+    if not used <= inputs | outputs:
+        return []
+    fitting = [r for r in readings if same(output, attended(x, **r))]
+    return fitting[:1] or readings[:2]
 
 
-def _multiplied(matrices, x):
-    return [x @ weight + bias for weight, bias in matrices]
+def _projected(matrices, x):
+    return [F.linear(x, weight.mT, bias) for weight, bias in matrices]
 
 
-def _matrix(named, width):
-    """The parts of one role, heads side by side: (d_in, …) and a bias."""
-    weights, biases = [], [torch.zeros(())]
-    for _, parameter in named:
-        if parameter.dim() == 2 and width in parameter.shape:
-            upright = len(parameter) == width
-            weights.append(parameter if upright else parameter.mT)
-        elif parameter.dim() == 3 and parameter.shape[1] == width:
-            weights.append(parameter.transpose(0, 1).flatten(1))
-        elif parameter.shape[-1:] != (width,):
-            biases.append(parameter.flatten())
-    if not weights:
-        return None, None
-    bias = torch.cat(biases[1:]) if biases[1:] else biases[0]
-    weight = torch.cat(weights, dim=1)
-    return (
-        (weight, bias)
-        if bias.numel() in (1, weight.shape[1])
-        else (None, None)
-    )
-
-
-def _fused(module, sizes):
-    """One layer for all three: cut in three, or in heads and then three, in
-    whatever order."""
+def _projections(named, sizes):
+    """The parameters that make queries, keys and values, by name, and lists
+    of three matrices: told by names, or else in whatever order."""
     d_in, d_out, heads = sizes["d_in"], sizes["d_out"], sizes["num_heads"]
-    named = [
-        (name, p)
-        for name, p in module.named_parameters()
-        if p.numel() in (3 * d_in * d_out, 3 * d_out) and 3 * d_out in p.shape
+    layers = [
+        {n: p for n, p in named.items() if _role(n) == role} for role in "qkv"
     ]
-    weight, bias = _matrix(named, d_in)
-    if weight is None:
-        return
-    names = {name for name, _ in named}
-    for order in itertools.permutations(range(3)):
-        yield partial(_cut, weight, bias, (3, -1), order), names
-        yield partial(_cut, weight, bias, (heads, 3, -1), order), names
+    matrices = [_matrix(layer, d_in) for layer in layers]
+    if not any(matrix is None for matrix in matrices):
+        _check_widths(matrices, sizes)
+        return set().union(*layers), [matrices]
+    fused = {n: p for n, p in named.items() if 3 * d_out in p.shape}
+    matrix = _matrix(fused, d_in)
+    if matrix is not None:  # cut in three, or in heads and each in three
+        thirds = matrix.unflatten(1, (3, -1)).unbind(1)
+        of_heads = matrix.unflatten(1, (heads, 3, -1)).unbind(2)
+        ways = thirds, [part.flatten(1) for part in of_heads]
+        return set(fused), chain(*zip(*map(permutations, ways), strict=True))
+    weights = [n for n, p in named.items() if set(p.shape) == {d_in, d_out}]
+    if len(weights) != 3:
+        return set(), []
+    pairs = [(n, n.removesuffix("weight") + "bias") for n in weights]
+    layers = [{n: named[n] for n in pair if n in named} for pair in pairs]
+    matrices = [_matrix(layer, d_in) for layer in layers]
+    return set().union(*layers), permutations(matrices)
 
 
-def _cut(weight, bias, shape, order, x):
-    fused = (x @ weight + bias).unflatten(-1, shape)
-    parts = fused.unbind(-2)
-    if len(shape) == 3:  # (…, heads, head_dim)
-        parts = [part.flatten(-2) for part in parts]
-    return [parts[i] for i in order]
+def _matrix(layer, d_in):
+    """Weights, the heads' side by side, above their bias: (d_in + 1, …)."""
+    weights, biases = [], []
+    for p in layer.values():
+        if p.dim() == 2 and d_in in p.shape:
+            weights.append(p if len(p) == d_in else p.mT)
+        elif p.dim() == 3 and p.shape[1] == d_in:
+            weights.append(p.transpose(0, 1).flatten(1))
+        else:
+            biases.append(p.flatten())
+    if not weights:
+        return None
+    weight = torch.cat(weights, dim=1)
+    bias = torch.cat(biases) if biases else torch.zeros(weight.shape[1])
+    if len(bias) != weight.shape[1]:
+        return None
+    return torch.cat([weight, bias[None]])
 
 
-def _outs(module, sizes):
-    """Ways to read the output projection, and its parameters' names."""
-    layer = getattr(module, "out_proj", None)
-    named = dict(module.named_parameters())
-    if callable(layer):
-        return [layer], {n for n in named if n.startswith("out_proj")}
-    square = (sizes["d_out"],) * 2
-    found = [n for n, p in named.items() if tuple(p.shape) == square]
-    found.sort(key=lambda name: _role(name) != "out")
-    if not found:
-        return [lambda x: x], set()
-    weight, stem = named[found[0]], found[0].removesuffix("weight")
-    others = [
+def _outs(named, d_out):
+    """The parameters of the last layer, by name, and ways to apply it."""
+    square = [n for n, p in named.items() if p.shape == (d_out, d_out)]
+    if not square:
+        return set(), [lambda x: x]
+    name = min(square, key=lambda name: _role(name) != "out")
+    stem, bare = name.removesuffix("weight"), not name.endswith("weight")
+    biases = [
         n
         for n, p in named.items()
-        if tuple(p.shape) == square[:1]
-        and (n.startswith(stem) if stem != found[0] else _role(n) == "out")
+        if p.shape == (d_out,)
+        and (n == f"{stem}bias" or (bare and _role(n) == "out"))
     ]
-    bias = named[others[0]] if others else 0
-    ways = [lambda x: x @ weight.mT + bias, lambda x: x @ weight + bias]
-    return ways, {found[0], *others[:1]}
+    weight, bias = named[name], named[biases[0]] if biases else None
+    ways = [weight, weight.mT] if bare else [weight]
+    outs = [partial(F.linear, weight=way, bias=bias) for way in ways]
+    return {name, *biases[:1]}, outs
 
 
-# --- values --------------------------------------------------------------
-
-
-def _check_values(cls, sizes, tokens, **more):
-    """Compare with the reference; the sentence that says what was done."""
-    module, x, output = _first_run(cls, sizes, tokens, **more)
-    _check_evaluation(module, x, output, sizes)
-    readings = _parts(module, sizes)
-    _check_widths(readings, x, sizes)
-    parts = _fitting(readings, x, output, sizes)
-    if parts:
-        _check_learnable(module, parts, output, sizes)
-        return (
-            f"With your own parameters, {sizes['num_heads']} heads, "
-            f"d_in={sizes['d_in']} and d_out={sizes['d_out']}, the "
-            f"output {tuple(output.shape)} equals the reference, and no "
-            "token sees a later one."
-        )
-    _diagnose(cls, module, x, output, readings, sizes)
-    return (
-        "Your parameters have an arrangement of their own, so the output "
-        "could not be compared with a reference; checked by behavior: no "
-        "token sees a later one, each row of weights adds up to 1, texts of "
-        "a batch stay apart."
-    )
-
-
-def _fitting(readings, x, output, sizes):
-    """The reading with which the reference gives this output, or None."""
-    for parts in readings:
-        if _usable(parts.out, sizes["d_out"]) and same(
-            output, _attention(parts, x, sizes)
-        ):
-            return parts
-    return None
-
-
-def _check_evaluation(module, x, output, sizes):
-    again = _output(module, x, output.shape[-1])
-    gap = (again - output).abs().max()
-    if gap > 1e-6:
-        _check_registered(module, sizes)  # else .eval() cannot reach it
-        raise Mistake(
-            "dropout-in-evaluation",
-            f"After .eval(), two runs on the same input differ by "
-            f"{number(gap)}; expected 0. Dropout has to know whether the "
-            "module is in training.",
-        )
-
-
-def _check_widths(readings, x, sizes):
-    """A head of the full width, or projections narrower than d_out."""
-    if not readings:
-        return
-    named = zip(
-        ("queries", "keys", "values"), readings[0].project(x), strict=True
-    )
-    for name, projected in named:
-        width = projected.shape[-1]
-        if width != sizes["d_out"]:
+def _check_widths(matrices, sizes):
+    """A head of the full width, or projections narrower than d_out?"""
+    d_out, heads = sizes["d_out"], sizes["num_heads"]
+    for role, matrix in zip(WORDS.values(), matrices, strict=True):
+        if matrix.shape[1] != d_out:
             raise Mistake(
                 "wrong-projection-width",
-                f"All heads together have {name} of {width} features; "
-                f"expected d_out={sizes['d_out']}, so that each of the "
-                f"{sizes['num_heads']} heads gets "
-                f"{sizes['d_out'] // sizes['num_heads']}.",
+                f"All heads together have {role} of {matrix.shape[1]} "
+                f"features; expected d_out={d_out}, so that each of the "
+                f"{heads} heads gets {d_out // heads}.",
             )
 
 
-def _check_learnable(module, parts, output, sizes):
-    """Right values, but can they be trained?"""
-    if not parts.has_out:
+def _check_registered(module):
+    """Four weights, each of its own and part of the module?"""
+    weights = [p for p in module.parameters() if p.dim() > 1]
+    count, expected = sum(p.numel() for p in weights), 3 * 10 * 15 + 15 * 15
+    if count == expected - 15 * 15:
         raise Mistake(
             "out-proj-missing",
-            "The heads' context vectors come out as they are; expected one "
-            "more linear layer, out_proj, that mixes the heads.",
+            f"The module has weights of {count} numbers; expected {expected}: "
+            "a last layer out_proj, from 15 to 15 features, is missing.",
         )
-    d_in, d_out = sizes["d_in"], sizes["d_out"]
-    expected = 3 * d_in * d_out + d_out * d_out
-    count = sum(p.numel() for p in module.parameters() if p.dim() > 1)
-    if count < expected:
-        layers = [getattr(module, n, None) for n in ("W_query", "W_key")]
-        layers.append(getattr(module, "W_value", None))
-        shared = len({id(layer) for layer in layers}) < 3
+    if count >= expected:
+        return
+    seen = f"The module has weights of {count} numbers; expected {expected}."
+    every = list(module.named_parameters(remove_duplicate=False))
+    if len(every) > len(list(module.parameters())):
         raise Mistake(
-            "shared-projection" if shared else "parameters-not-registered",
-            f"The module has weights of {count} numbers; expected {expected}:"
-            " queries, keys, values and out_proj learn a matrix each, "
-            "and each belongs to the module.",
+            "shared-projection",
+            f"{seen} Two names stand for the same layer; queries, keys, "
+            "values and out_proj learn a matrix each.",
         )
-    _check_gradient(module, output)
-
-
-def _check_gradient(module, output):
-    reached = output.requires_grad
-    if reached:
-        output.square().sum().backward()
-        weights = [p for p in module.parameters() if p.dim() > 1]
-        reached = any(p.grad is not None for p in weights)
-        query = getattr(getattr(module, "W_query", None), "weight", None)
-        if isinstance(query, nn.Parameter):
-            reached = query.grad is not None and bool(query.grad.any())
-    if not reached:
-        raise Mistake(
-            "gradient-lost",
-            "The values are right, but no gradient reaches the queries' "
-            "weights, so they would never learn. Look for no_grad, detach "
-            "or .data.",
-        )
-
-
-# --- the reference, and what can go wrong in it --------------------------
-
-
-def _split(x, heads):
-    # (batch, tokens, d_out) → (batch, heads, tokens, head_dim)
-    return x.unflatten(-1, (heads, -1)).transpose(1, 2)
-
-
-def _merge(x):
-    return x.transpose(1, 2).flatten(2)
-
-
-def _above(diagonal, scores):
-    """True where a token must not look."""
-    return torch.ones_like(scores, dtype=torch.bool).triu(diagonal)
-
-
-def _up_to(diagonal, scores):
-    return torch.ones_like(scores, dtype=torch.bool).tril(diagonal)
-
-
-def _weigh(scores, hidden):
-    return scores.masked_fill(hidden, -torch.inf).softmax(-1)
-
-
-def _attention(parts, x, sizes, **changes):
-    with torch.no_grad():
-        named = dict(zip("qkv", parts.project(x), strict=True))
-        return _attend(named, parts.out, sizes, **changes)
-
-
-_hide_later = partial(_above, 1)
-
-
-def _attend(
-    named,
-    out,
-    sizes,
-    roles="qkv",
-    heads=None,
-    split=None,
-    divide=None,
-    hide=_hide_later,
-    weigh=_weigh,
-    after=lambda weights: weights,
-    merge=_merge,
-    project=lambda out, context: out(context),
-):
-    """Masked attention; each keyword replaces one step of it."""
-    heads = heads or sizes["num_heads"]
-    cuts = dict.fromkeys("qkv", _split) | (split or {})
-    q, k, v = (
-        cuts[part](named[role], heads)
-        for part, role in zip("qkv", roles, strict=True)
+    raise Mistake(
+        "not-registered",
+        f"{seen} Layers in a plain list, and plain tensors, are not part of "
+        "a module, so they would never be trained.",
     )
-    scores = q @ k.mT / (divide or q.shape[-1] ** 0.5)
-    weights = after(weigh(scores, hide(scores)))
-    return project(out, merge(weights @ v))
 
 
-class _Slip(NamedTuple):
-    """A known mistake: its name, words for the learner, changed steps."""
-
-    name: str
-    words: str
-    changes: dict
+# --- values, and what they leave open --------------------------------------
 
 
-def _slips(sizes, tokens):
-    return [
-        *_scale_slips(sizes, tokens),
-        *_mask_slips(),
-        *_softmax_slips(sizes),
-        *_head_slips(sizes),
-        *_role_slips(sizes),
-        *_out_slips(),
-    ]
-
-
-def _scale_slips(sizes, tokens):
-    d_in, width, heads = sizes["d_in"], sizes["d_out"], sizes["num_heads"]
-    size = width // heads
-    root = math.sqrt(size)
-    seen = {
-        "scaled-by-full-width": [
-            (math.sqrt(width), f"√{width}, the root of the full width"),
-            (width, f"{width}, the full width"),
-        ],
-        "not-scaled": [(1, "nothing")],
-        "scale-root-missing": [(size, f"{size}, the head's size itself")],
-        "scale-multiplied": [
-            (1 / root, f"1/√{size} (that is, multiplied by √{size})"),
-            (1 / size, f"1/{size} (that is, multiplied by {size})"),
-        ],
-        "scaled-by-input-width": [(math.sqrt(d_in), f"√{d_in}, from d_in")],
-        "scaled-by-number-of-heads": [
-            (math.sqrt(heads), f"√{heads}, from the number of heads"),
-            (heads, f"{heads}, the number of heads"),
-        ],
-        "scaled-by-tokens": [
-            (math.sqrt(tokens), f"√{tokens}, from the number of tokens"),
-            (tokens, f"{tokens}, the number of tokens"),
-        ],
-        "scaled-by-context-length": [
-            (math.sqrt(sizes["context_length"]), "the root of the context")
-        ],
-        "scale-not-a-root": [
-            (size / 2, f"{size / 2}, half of the head's size"),
-            (size // 2, f"{size // 2}, half of the head's size"),
-            (size**2, f"{size}²"),
-            (size**1.5, f"{size} to the power of 1.5"),
-            (size ** (1 / 3), f"the third root of {size}"),
-            (size**0.25, f"the fourth root of {size}"),
-        ],
-    }
-    expected = (
-        f"expected √{size} = {number(root)}, the root of one head's size "
-        f"({width} features / {heads} heads)"
+def _seen(x, output, expected):
+    """Where the output is farthest off, in numbers."""
+    place = farthest(output, expected)
+    text, token, feature = map(int, place)
+    found, wanted = told_apart(output[place], expected[place])
+    return (
+        f"Text {text}, token {token}, feature {feature}: your output is "
+        f"{found}; expected {wanted}."
     )
-    return [
-        _Slip(
-            name,
-            f"The scores are divided by {words}; {expected}.",
-            {"divide": value},
-        )
-        for name, cases in seen.items()
-        for value, words in cases
-    ]
 
 
-def _mask_slips():
-    hide = [
-        (
-            "mask-missing",
-            lambda s: torch.zeros_like(s, dtype=torch.bool),
-            "Every token sees all tokens, later ones too; expected: itself "
-            "and earlier ones only.",
-        ),
-        (
-            "mask-off-by-one-hides-self",
-            partial(_above, 0),
-            "The mask hides a token from itself, so the first one has "
-            "nothing to look at; expected: only later tokens are hidden. "
-            "Look at the mask's diagonal.",
-        ),
-        (
-            "mask-off-by-one-sees-next",
-            partial(_above, 2),
-            "Each token sees 1 token ahead; expected: 0. Look at the mask's "
-            "diagonal.",
-        ),
-        *(
-            (
-                "mask-inverted",
-                partial(_up_to, diagonal),
-                "The mask is the wrong way round: tokens see later ones and "
-                "not the earlier ones. Which half of the square has to be "
-                "hidden?",
-            )
-            for diagonal in (0, -1, 1)
-        ),
-    ]
-    return [_Slip(name, words, {"hide": step}) for name, step, words in hide]
-
-
-FILL_SIGN = (
-    "Hidden scores are set to a large positive number, so all weight goes to "
-    "later tokens; expected weights of 0 there. Look at the sign."
-)
-
-
-def _filled(value, scores, hidden):
-    return scores.masked_fill(hidden, value).softmax(-1)
-
-
-def _softmax_slips(sizes):
-    root = math.sqrt(sizes["d_out"] // sizes["num_heads"])
-    after = (
-        "The mask falls on the weights after the softmax, so a row no longer "
-        "adds up to 1 (the first token's falls below it). Expected: scores "
-        "are hidden before the softmax."
-    )
-    weigh = [
-        (
-            "mask-after-softmax",
-            lambda s, h: s.softmax(-1).masked_fill(h, 0),
-            after,
-        ),
-        (
-            "mask-after-softmax",
-            lambda s, h: s.softmax(-1).masked_fill(h, -torch.inf),
-            after,
-        ),
-        (
-            "mask-after-softmax",
-            lambda s, h: s.softmax(-1).masked_fill(h, -1e9),
-            after,
-        ),
-        *(
-            (
-                "mask-fill-not-infinite",
-                partial(_filled, value),
-                f"Hidden scores are set to {value}, and e to the power of "
-                f"{value} is {number(math.exp(value))}, so later tokens "
-                "still get weight; expected weights of exactly 0. What must "
-                "a score be for that?",
-            )
-            for value in (0, 1, -1, -10, -2, -5)
-        ),
-        *(
-            (
-                "mask-fill-sign",
-                partial(_filled, value),
-                FILL_SIGN,
-            )
-            for value in (torch.inf, 1e9)
-        ),
-        *(
-            (
-                "softmax-wrong-axis",
-                lambda s, h, fill=fill, axis=axis: s.masked_fill(
-                    h, fill
-                ).softmax(axis),
-                f"The softmax runs over {words}; expected: over the keys, "
-                "so that each token's weights add up to 1. Look at `dim`.",
-            )
-            for axis, words in [
-                (-2, "the queries (dim=-2)"),
-                (1, "the heads (dim=1)"),
-                (0, "the batch (dim=0)"),
-            ]
-            for fill in (-torch.inf, -1e9)
-        ),
-        *(
-            (
-                "softmax-missing",
-                partial(torch.Tensor.masked_fill, value=fill),
-                "Scores are used as weights without a softmax, so a row does "
-                "not add up to 1.",
-            )
-            for fill in (0, -torch.inf, -1e9)
-        ),
-        *(
-            (
-                "mask-added-as-numbers",
-                lambda s, h, step=step: (s + step(h)).softmax(-1),
-                "The mask's zeros and ones are added to the scores, which "
-                "moves them by 1 at most, so later tokens still get weight; "
-                "expected weights of exactly 0.",
-            )
-            for step in (
-                torch.Tensor.float,
-                lambda h: -h.float(),
-                lambda h: 1 - h.float(),
-            )
-        ),
-        (
-            "softmax-twice",
-            lambda s, h: _weigh(s, h).softmax(-1),
-            "The softmax is taken twice, which flattens the weights and "
-            "gives hidden tokens some again; expected: once.",
-        ),
-    ]
-    slips = [_Slip(name, w, {"weigh": step}) for name, step, w in weigh]
-    slips.append(
-        _Slip(
-            "scaled-after-softmax",
-            f"The weights are divided by {number(root)} after the softmax, so"
-            f" a row adds up to {number(1 / root)}, not 1; expected: the "
-            "scores are divided before it.",
-            {"divide": 1, "after": lambda weights: weights / root},
-        )
-    )
-    slips.append(
-        _Slip(
-            "weights-transposed",
-            "The weights are turned round before they meet the values: "
-            "tokens gather from those that look at them.",
-            {"after": lambda weights: weights.mT},
-        )
-    )
-    return slips
-
-
-def _view_alone(x, heads):
-    batch, tokens, width = x.shape
-    return x.reshape(batch, heads, tokens, width // heads)
-
-
-def _untransposed(x, heads):
-    return x.unflatten(-1, (heads, -1))  # attention among a token's heads
-
-
-def _merge_untransposed(x):
-    return x.flatten(2)
-
-
-def _merge_by_turning(x):
-    return x.transpose(1, 2).reshape(*x.shape[:2], -1)
-
-
-def _interleaved(x, heads):
-    return x.unflatten(-1, (-1, heads)).permute(0, 3, 1, 2)
-
-
-def _merge_interleaved(x):
-    return x.permute(0, 2, 3, 1).flatten(2)
-
-
-def _merge_by_view(x):
-    batch, heads, tokens, size = x.shape
-    return x.reshape(batch, tokens, heads * size)
-
-
-def _merge_turned(axes, x):
-    batch, _, tokens, _ = x.shape
-    return x.transpose(*axes).reshape(batch, tokens, -1)
-
-
-def _head_slips(sizes):
-    heads = sizes["num_heads"]
-    size = sizes["d_out"] // heads
-    view = (
-        "The heads are cut out of (batch, tokens, d_out) by shape alone, so "
-        "a head mixes features of several tokens. Each head should hold a "
-        f"share of {size} features of every token: which axes change "
-        "places?"
-    )
-    layout = (
-        f"A head takes every {heads}th feature; expected {size} that lie "
-        "side by side, as in (heads, head_dim)."
-    )
-    swapped = (
-        f"There are {size} heads of {heads} features; expected {heads} heads "
-        f"of {size}. Look at the order of the last two numbers of the view."
-    )
-    one = (
-        f"The output is that of 1 head of {sizes['d_out']} features; "
-        f"expected num_heads={heads} heads of {size}, each with weights of "
-        "its own."
-    )
-    some = [c for n in (3, 2, 1) for c in itertools.combinations("qkv", n)]
-    return [
-        *(
-            _Slip(
-                "heads-split-by-view",
-                view,
-                {"split": dict.fromkeys(parts, _view_alone)},
-            )
-            for parts in some
-        ),
-        *(
-            _Slip(
-                "heads-split-by-view",
-                view,
-                {"split": dict.fromkeys("qkv", _untransposed), "merge": merge},
-            )
-            for merge in (_merge_untransposed, _merge_by_turning)
-        ),
-        *(
-            _Slip(
-                "heads-merged-wrong-axes",
-                "Before the heads are joined, the wrong axes change places: "
-                "from (batch, heads, tokens, head_dim), which order puts a "
-                "token's heads side by side?",
-                {"merge": partial(_merge_turned, axes)},
-            )
-            for axes in [(2, 3), (1, 3)]
-        ),
-        _Slip(
-            "heads-merged-by-view",
-            "The heads are joined by shape alone: (batch, heads, tokens, "
-            "head_dim) is read as (batch, tokens, d_out), which mixes "
-            "tokens. Undo the change of axes first.",
-            {"merge": _merge_by_view},
-        ),
-        *(
-            _Slip(
-                "heads-interleaved",
-                layout,
-                {"split": dict.fromkeys("qkv", _interleaved), "merge": merge},
-            )
-            for merge in (_merge, _merge_interleaved)
-        ),
-        _Slip("heads-interleaved", layout, {"merge": _merge_interleaved}),
-        *(
-            _Slip(name, words, {"heads": count} | scale)
-            for name, words, count in [
-                ("heads-and-size-swapped", swapped, size),
-                ("one-head-only", one, 1),
-            ]
-            for scale in ({}, {"divide": math.sqrt(size)})
-        ),
-    ]
-
-
-def _role_slips(sizes):
-    size = sizes["d_out"] // sizes["num_heads"]
-    words = {"q": "queries", "k": "keys", "v": "values"}
-    slips = []
-    every = itertools.product("vkq", repeat=3)
-    fewest_first = sorted(
-        every, key=lambda roles: sum(map(str.__ne__, roles, "qkv"))
-    )
-    for roles in fewest_first[1:]:
-        q, k, v = (words[role] for role in roles)
-        name = "values-mixed-up" if v != "values" else "queries-keys-mixed-up"
-        slips.append(
-            _Slip(
-                name,
-                f"Scores come from your {q} times your {k}, and the weights "
-                f"gather your {v}; expected: queries times keys, and the "
-                "weights gather values.",
-                {"roles": "".join(roles)},
-            )
-        )
-    # Queries that are scaled at the start, and then taken for values.
-    slips.append(
-        _Slip(
-            "values-mixed-up",
-            "The weights gather your queries; expected: values.",
-            {"roles": "qkq", "after": lambda weights: weights / size**0.5},
-        )
-    )
-    return slips
-
-
-def _out_slips():
-    return [
-        _Slip(
-            "out-proj-unused",
-            "out_proj exists, but the output is the same without it; "
-            "expected: the joined heads pass through it last.",
-            {"project": lambda out, context: context},
-        ),
-        _Slip(
-            "out-proj-twice",
-            "out_proj is applied twice; expected: once, last.",
-            {"project": lambda out, context: out(out(context))},
-        ),
-    ]
-
-
-# --- diagnosis -----------------------------------------------------------
-
-
-def _diagnose(cls, module, x, output, readings, sizes):
-    """Raise the mistake that explains the output, the likeliest first."""
-    if sizes != MAIN and any(parts.complete for parts in readings):
-        right = _attention(readings[0], x, sizes)
-        _only_main(sizes, x.shape[1], _first_gap(output, right))
-    slips = _slips(sizes, x.shape[1])
-    # Fused layers can be read in 24 ways: two will do for mistakes.
-    readings = [p for p in readings if _usable(p.out, sizes["d_out"])]
-    for parts in readings[:2]:
-        _match_slips(cls, module, x, output, parts, sizes, slips)
-    _check_finite(output)
-    _check_behavior(module, x, output)
-    _check_registered(module, sizes)
-    if any(parts.complete for parts in readings):
-        _differs(output, _attention(readings[0], x, sizes))
-
-
-def _match_slips(cls, module, x, output, parts, sizes, slips):
-    with torch.no_grad():
-        named = dict(zip("qkv", parts.project(x), strict=True))
-    singles = [(slip,) for slip in slips]
-    if not parts.complete:
-        slips = []  # a guess at a guess
-    common = {slip.name: slip for slip in reversed(slips)}.values()
-    pairs = [
-        pair
-        for pair in itertools.combinations(reversed(common), 2)
-        if not pair[0].changes.keys() & pair[1].changes.keys()
-    ]
-    for found in singles + pairs:
-        changes = {k: v for slip in found for k, v in slip.changes.items()}
-        try:
-            with torch.no_grad():
-                wrong = _attend(named, parts.out, sizes, **changes)
-        except RuntimeError:  # two slips whose shapes do not fit
-            continue
-        if _agrees(output, wrong):
-            right = _attention(parts, x, sizes)
-            _raise_slip(cls, module, x, found, output, right, parts)
-
-
-def _agrees(output, wrong):
-    """Whether an output is this wrong one. A row that looks at nothing is
-    not a number there and, with -1e9 or in torch's own attention, something
-    else in the output: such rows say nothing, unless they are many."""
-    known = wrong.isfinite().all(-1)
-    if not known.any() or not same(output[known], wrong[known]):
-        return False
-    few = known.float().mean() > 0.5
-    return bool(few) or not output[~known].isfinite().any()
-
-
-def _raise_slip(cls, module, x, found, output, right, parts):
-    name, words = found[0].name, found[0].words
-    if not parts.has_out and name == "out-proj-unused" and found[1:]:
-        name, words = found[1].name, found[1].words
-    if name == "mask-after-softmax" and _infinity_in_softmax(module, x):
-        name, words = "mask-fill-sign", FILL_SIGN
-    if name == "mask-missing":
-        name, words = _which_missing_mask(cls, module)
-    elif len(found) > 1:
-        words += f" A second slip hides behind it: {found[1].name}."
-    raise Mistake(name, f"{words} {_first_gap(output, right)}")
-
-
-def _infinity_in_softmax(module, x):
-    """Minus infinity as a weight, or plus infinity as a score? Where all
-    else is positive, the first gives minus infinity, the second nan."""
-    with torch.no_grad():
-        for parameter in module.parameters():
-            parameter.abs_()
-        return bool(module(x.abs()).isnan().any())
-
-
-def _which_missing_mask(cls, module):
-    """No mask at all, or one whose result is thrown away?"""
-    seen = (
-        "Every token sees all tokens, later ones too; expected: itself "
-        "and earlier ones only. "
-    )
-    used = _names_used(cls)
+def _check_mask_kept(module, x, readings):
+    """A mask whose result is thrown away looks like none; code tells."""
+    methods = {n: m for n, m in vars(type(module)).items() if n != "__init__"}
+    codes = [getattr(m, "__code__", None) for m in methods.values()]
+    names = set().union(*(code.co_names for code in codes if code))
+    calls = names & {"masked_fill", "masked_fill_", "where"}
     empty = any(
-        mask.dim() >= 2 and bool((mask == mask.flatten()[0]).all())
+        mask.dim() > 1 and (mask == mask.flatten()[0]).all()
         for mask in module.buffers()
     )
-    calls = used & {"masked_fill", "where", "mask", "masked_fill_"}
-    if not calls or empty or "scaled_dot_product_attention" in used:
-        more = (
-            "The mask that you keep is the same everywhere."
-            if empty
-            else "Nothing hides the scores above the diagonal."
-        )
-        return "mask-missing", seen + more
-    return "mask-dropped", (
-        f"{seen}Your code speaks of {', '.join(sorted(calls))}, but its "
-        "result does not reach the softmax: is it kept, and kept in time?"
-    )
+    if empty or not calls:
+        return
+    output, forgetful = module(x.clone()), ATTENTION.edited({FILL: ""})
+    for reading in readings:
+        if same(output, forgetful(x, **reading)):
+            raise Mistake(
+                "mask-dropped",
+                f"{_seen(x, output, attended(x, **reading))} Every token sees "
+                "all tokens, later ones too. Your code speaks of "
+                f"{' and '.join(sorted(calls))}, but the result does not "
+                "reach the softmax: is it kept, and kept in time?",
+            )
 
 
-def _names_used(cls):
-    """Names that the class's methods speak of, the constructor aside."""
-    names = set()
-    for name, member in vars(cls).items() if isinstance(cls, type) else ():
-        code = getattr(getattr(member, "__func__", member), "__code__", None)
-        if code is not None and name != "__init__":
-            names.update(code.co_names)
-    return names
-
-
-def _first_gap(output, right):
-    """Where the output first differs, in numbers."""
-    differs = ~torch.isclose(output, right, rtol=1e-4, atol=1e-5)
-    if not differs.any():
-        return ""
-    at = tuple(differs.nonzero()[0].tolist())
-    return (
-        f"Text {at[0]}, token {at[1]}, feature {at[2]}: your output is "
-        f"{number(output[at])}, expected {number(right[at])}."
-    )
-
-
-def _check_finite(output):
-    rows = (~output.isfinite()).any(-1).any(0).nonzero().flatten().tolist()
-    if rows:
-        raise Mistake(
-            "not-a-number",
-            f"The outputs of tokens {rows} are nan or infinite. A row of "
-            "scores that are all minus infinity becomes nan in the softmax: "
-            "can every token see at least itself?",
-        )
-
-
-def _differs(output, right):
+def _check_other_sizes(cls):
+    """Two heads with biases, and as many tokens as the context holds."""
+    x = _text(OTHER, 13)
+    try:
+        module = _built(cls, OTHER).eval()
+        output = run(module, x, (2, 13, 12))
+    except Exception as error:
+        seen = f"It stops with {type(error).__name__}: {error}.".split("\n")[0]
+    else:
+        readings = _readings(module, OTHER, x)
+        if not readings:
+            _check_behavior(module, x, output)
+            return
+        wanted = attended(x, **readings[0])
+        if same(output, wanted):
+            return
+        seen = _seen(x, output, wanted)
+    spelled = ", ".join(f"{name}={size}" for name, size in OTHER.items())
     raise Mistake(
-        "wrong-values",
-        f"{_first_gap(output, right)} The expected value comes from your own "
-        "W_query, W_key, W_value and out_proj. Compare each step's shape and "
-        "numbers with the notebook's steps for one head.",
+        "fails-at-other-sizes",
+        "Your module is right with 3 heads of 5 features on 6 tokens, but not "
+        f"with {spelled} on 13 tokens. {seen} Is a size written as a number, "
+        "or taken for another?",
     )
 
 
-def _check_registered(module, sizes):
-    d_in, d_out = sizes["d_in"], sizes["d_out"]
-    count = sum(p.numel() for p in module.parameters() if p.dim() > 1)
-    expected = 3 * d_in * d_out + d_out * d_out
-    if count == expected - d_out * d_out:
-        raise Mistake(
-            "out-proj-missing",
-            f"The module has weights of {count} numbers; expected {expected}:"
-            f" a layer out_proj from {d_out} to {d_out} features is missing.",
-        )
-    if count < expected:
-        raise Mistake(
-            "parameters-not-registered",
-            f"The module knows weights of {count} numbers; expected "
-            f"{expected}. Layers in a plain list, and plain tensors, are not "
-            "part of a module, so they would never be trained.",
-        )
-
-
-# --- behavior, whatever the parameters are -------------------------------
+# --- behavior, whatever the parameters are ---------------------------------
 
 
 def _check_behavior(module, x, output):
-    _check_rows_apart(module, x, output)
+    _check_finite(output)
+    _check_texts_apart(module, x, output)
     moved = _moved(module, x, output)
     later = moved.triu(1).nonzero().tolist()
     if later:
         looks, seen = later[-1]
         raise Mistake(
             "sees-later-tokens",
-            f"When token {seen} changes, output {looks} moves; expected: "
-            "no output moves that stands before the change. Look at the "
-            "mask.",
+            f"When token {seen} changes, output {looks} moves. Expected no "
+            "output before the change to move; look at the mask.",
         )
     unseen = (~moved).tril().nonzero().tolist()
     if unseen:
         looks, seen = unseen[0]
         raise Mistake(
             "blind-to-earlier-tokens",
-            f"When token {seen} changes, output {looks} stays; expected: "
+            f"When token {seen} changes, output {looks} stays. Expected that "
             "each output gathers from its own token and all earlier ones.",
         )
-    _check_row_sums(module, x)
+    equal = x[:, :1].repeat(1, x.shape[1], 1)
+    gap = (module(equal) - module(equal[:, :1])).abs().max()
+    if gap > 1e-4:
+        raise Mistake(
+            "rows-do-not-sum-to-one",
+            f"On a text of {x.shape[1]} equal tokens, outputs differ by "
+            f"{number(gap)}; expected 0, since a blend of equal values is "
+            "that value. Does each row of weights add up to 1?",
+        )
 
 
-def _check_rows_apart(module, x, output):
-    gap = (_output(module, x[1:], output.shape[-1]) - output[1:]).abs().max()
+def _check_finite(output):
+    rows = (~output.isfinite()).any(-1).any(0).nonzero().flatten().tolist()
+    if rows:
+        raise Mistake(
+            "output-not-finite",
+            f"The outputs of tokens {rows} are NaN or infinite. A row of "
+            "scores that are all minus infinity becomes NaN in the softmax: "
+            "can every token see at least itself?",
+        )
+
+
+def _check_texts_apart(module, x, output):
+    gap = (module(x[1:].clone()) - output[1:]).abs().max()
     if gap > 1e-4:
         raise Mistake(
             "batch-rows-mixed",
@@ -1229,60 +738,104 @@ def _moved(module, x, output):
     for token in range(x.shape[1]):
         changed = x.clone()
         changed[:, token] = changed[:, token].flip(-1) + 1
-        gap = _output(module, changed, output.shape[-1]) - output
-        columns.append(gap.abs().amax((0, 2)) > 1e-5)
+        columns.append((module(changed) - output).abs().amax((0, 2)) > 1e-5)
     return torch.stack(columns, dim=1)
 
 
-def _check_row_sums(module, x):
-    """Equal tokens: whatever the weights, their values' mean is the same,
-    if the weights add up to 1."""
-    equal = x[:, :1].expand_as(x).contiguous()
-    output = module(equal)
-    gap = (output - module(equal[:, :1])).abs().max()
-    if gap > 1e-4:
+# --- biases ----------------------------------------------------------------
+
+
+def _check_biases(cls):
+    """Of queries, keys, values and the output: which have a bias?"""
+    default = {n: size for n, size in MAIN.items() if n != "qkv_bias"}
+    if not runs(lambda: cls(**default, dropout=0.0)):
         raise Mistake(
-            "rows-do-not-sum-to-one",
-            f"On a text of {x.shape[1]} equal tokens, outputs differ by "
-            f"{number(gap)}; expected 0, since a blend of equal values is "
-            "that value. Does each row of weights add up to 1?",
+            "qkv-bias-default",
+            "Your class can't be built without qkv_bias; expected that it is "
+            "False where it is not given.",
+        )
+    found = []
+    for sizes in (default, MAIN, MAIN | {"qkv_bias": True}):
+        module = _built(cls, sizes).eval()
+        readings = _readings(module, sizes, _text(sizes, TOKENS))
+        if not readings:
+            return
+        biases = readings[0]["project"](torch.zeros(1, 10))
+        biases += [readings[0]["out"](torch.zeros(1, 15))]
+        found.append([bool((bias != 0).any()) for bias in biases])
+    (*default, _), (*off, out), (*on, out_too) = found
+    if not (out and out_too):
+        raise Mistake(
+            "out-proj-bias-missing",
+            "out_proj maps zeros to zeros, so it has no bias; expected one, "
+            "15 numbers, whatever qkv_bias is.",
+        )
+    _check_qkv_bias(default, off, on)
+
+
+def _check_qkv_bias(default, off, on):
+    listed = [" and ".join(compress(NAMES, b)) for b in (default, off)]
+    if any(default) and not any(off) and any(on):
+        raise Mistake(
+            "qkv-bias-default",
+            f"Without qkv_bias, {listed[0]} have a bias; expected none. Look "
+            "at the default.",
+        )
+    if any(off) and all(on):
+        raise Mistake(
+            "qkv-bias-always",
+            f"With qkv_bias=False, {listed[1]} have a bias; expected none.",
+        )
+    if not all(on):
+        raise Mistake(
+            "qkv-bias-inverted" if any(off) else "qkv-bias-ignored",
+            f"With qkv_bias=True, {sum(on)} of the three layers have a bias, "
+            f"with False {sum(off)}; expected 3 and 0.",
         )
 
 
-# --- dropout -------------------------------------------------------------
+# --- dropout ---------------------------------------------------------------
 
 
-def _check_dropout(cls, rate=0.25, texts=2000):
+def _check_dropout(cls):
     """Share of dropped weights. A text of one token has one weight, 1, so
     its context is all zeros or all of value / (1 - rate), and the output
     takes exactly two values."""
     sizes = MAIN | {"num_heads": 1}
-    module = _build(cls, sizes, dropout=rate)
-    token = _text(sizes, 1, batch=1)
+    module = _built(cls, sizes, RATE).eval()
+    x, (token, other) = _text(sizes, TOKENS), _text(sizes, 1)
     with torch.no_grad():
-        still = module.eval()(token)[0, 0]
-        rows = module.train()(token.repeat(texts, 1, 1))[:, 0]
-        other = module((token + 1).repeat(200, 1, 1))[:, 0]
+        if not same(module(x), module(x)):
+            raise Mistake(
+                "dropout-in-evaluation",
+                f"After .eval(), with dropout {RATE}, two runs on the same "
+                "input differ; expected the same. Dropout has to know whether "
+                "the module is in training.",
+            )
+        still = module(token[None])[0, 0]
+        rows = module.train()(token.repeat(2000, 1, 1))[:, 0]
+        others = module(other.repeat(200, 1, 1))[:, 0]
+        repeats = same(module(x), module(x))
     zeros = float((rows == 0).float().mean())
     if zeros > 0.02:
         raise Mistake(
             "dropout-on-output",
-            f"In training with dropout {rate}, {zeros:.1%} of the output's "
+            f"In training with dropout {RATE}, {zeros:.1%} of the output's "
             "numbers are 0; expected none: dropout falls on the attention "
             "weights. The output's own dropout is the block's.",
         )
     kinds = _kinds(rows)
     if len(kinds) == 1:
-        _no_dropout(module, sizes, rate, kinds[0][0], still)
+        _blame_one_kind(same(rows[0], still), repeats)
     if len(kinds) > 2:
         raise Mistake(
             "dropout-misplaced",
-            f"In training with dropout {rate}, {texts} equal texts of one "
-            "token give more than 2 different outputs; expected 2: its "
-            "single weight is kept or dropped. Dropout falls on something "
-            "else than the weights.",
+            f"In training with dropout {RATE}, 2000 equal texts of one token "
+            "give more than 2 different outputs; expected 2: its single "
+            "weight is kept or dropped. Dropout falls on something else than "
+            "the weights.",
         )
-    return _dropped_share(kinds, other, still, rate)
+    return _dropped_share(kinds, others, still)
 
 
 def _kinds(rows):
@@ -1295,140 +848,79 @@ def _kinds(rows):
     return kinds
 
 
-def _no_dropout(module, sizes, rate, row, still):
-    x = _text(sizes, TOKENS)
-    with torch.no_grad():
-        first, second = module(x), module(x)
-    if not same(row, still):
+def _blame_one_kind(kept, repeats):
+    """A single token's weight is always kept, or never."""
+    if not kept:
         raise Mistake(
             "dropout-rate-wrong",
-            f"With dropout {rate}, every weight is dropped in training.",
+            f"In training with dropout {RATE}, 2000 of 2000 texts of one "
+            "token give another output than in evaluation, and all the same, "
+            "as if no weight were kept.",
         )
-    if same(first, second):
+    if repeats:
         raise Mistake(
             "dropout-missing",
-            f"In training with dropout {rate}, two runs on the same input "
-            "are equal; expected: a share of the attention weights is "
-            "dropped.",
+            f"In training with dropout {RATE}, two runs on the same input are "
+            "equal. Expected a share of the attention weights dropped.",
         )
     raise Mistake(
         "dropout-before-softmax",
-        f"In training with dropout {rate}, the weight of a single token "
-        "stays 1: dropout falls on the scores. Expected: on the weights, "
-        "after the softmax.",
+        f"In training with dropout {RATE}, the weight of a single token stays "
+        "1, so dropout falls on what goes into the softmax. Expected it on "
+        "the weights that come out.",
     )
 
 
-def _dropped_share(kinds, other, still, rate):
+def _dropped_share(kinds, others, still):
     """The row of a dropped weight is the one that another token has, too."""
     (gone, share), (kept, _) = sorted(
-        kinds, key=lambda kind: float((other - kind[0]).abs().sum(-1).min())
+        kinds, key=lambda kind: float((others - kind[0]).abs().sum(-1).min())
     )
-    if abs(share - rate) > 0.05:
+    if abs(share - RATE) > 0.05:
         raise Mistake(
             "dropout-rate-wrong",
-            f"With dropout {rate}, {share:.0%} of the weights are dropped in "
-            f"training; expected {rate:.0%}.",
+            f"With dropout {RATE}, {share:.0%} of the weights are dropped in "
+            f"training; expected {RATE:.0%}.",
         )
     way = still - gone
     scale = float((kept - gone) @ way / way.square().sum())
-    if abs(scale * (1 - rate) - 1) > 1e-2:
+    if abs(scale * (1 - RATE) - 1) > 1e-2:
         raise Mistake(
             "dropout-not-rescaled",
             f"Weights that are kept are multiplied by {number(scale)}; "
-            f"expected 1/(1 - {rate}) = {number(1 / (1 - rate))}.",
+            f"expected 1/(1 - {RATE}) = {number(1 / (1 - RATE))}.",
         )
     return share
 
 
-# --- biases --------------------------------------------------------------
+# --- the mask follows the module -------------------------------------------
 
 
-def _has_bias(cls, **more):
-    """For queries, keys, values and the output: is there a bias? None where
-    the parameters cannot be told apart."""
-    module = _build(cls, MAIN, **more).eval()
-    x = _text(MAIN, TOKENS)
-    with torch.no_grad():
-        parts = _fitting(_parts(module, MAIN), x, module(x), MAIN)
-        if parts is None:
-            return None
-        zeros = torch.zeros(1, 1, MAIN["d_in"])
-        biases = list(parts.project(zeros))
-        biases.append(parts.out(torch.zeros(1, 1, MAIN["d_out"])))
-    return [bool((bias != 0).any()) for bias in biases]
+class _Elsewhere(TorchFunctionMode):
+    """As if the tensors that a module keeps were on a device of their own.
 
+    torch's stand-in for another device ("meta") takes a second to load.
 
-def _check_biases(cls):
-    default, off, on = (
-        _has_bias(cls),
-        _has_bias(cls, qkv_bias=False),
-        _has_bias(cls, qkv_bias=True),
-    )
-    if None in (default, off, on):
-        return
-    _check_out_bias(off, on)
-    if off[:3] != on[:3] and any(default[:3]) and not any(off[:3]):
-        raise Mistake(
-            "qkv-bias-default",
-            f"Without qkv_bias, {_listed(default)} have a bias; expected "
-            "none. Look at the default.",
-        )
-    if any(off[:3]) and all(on[:3]):
-        raise Mistake(
-            "qkv-bias-always",
-            f"With qkv_bias=False, {_listed(off)} have a bias; expected none.",
-        )
-    if not all(on[:3]):
-        raise Mistake(
-            "qkv-bias-inverted" if any(off[:3]) else "qkv-bias-ignored",
-            f"With qkv_bias=True, {sum(on[:3])} of the three layers have a "
-            f"bias, with False {sum(off[:3])}; expected 3 and 0.",
-        )
-
-
-def _check_out_bias(off, on):
-    if not (off[3] and on[3]):
-        raise Mistake(
-            "out-proj-bias-missing",
-            "out_proj maps zeros to zeros, so it has no bias; expected one, "
-            f"{MAIN['d_out']} numbers, whatever qkv_bias is.",
-        )
-
-
-def _listed(found):
-    names = ["W_query", "W_key", "W_value"]
-    return " and ".join(
-        name for name, has in zip(names, found, strict=False) if has
-    )
-
-
-# --- the mask follows the module -----------------------------------------
-
-
-class _Watch(TorchFunctionMode):
-    """Sees whether tensors that stay where they are meet others that move.
-
-    Moving a module to another device would show it, too, but not every
-    machine has one, and torch's own stand-in ("meta") takes seconds to load.
+    Attributes:
+        met: whether they met tensors from elsewhere without being moved.
     """
 
-    def __init__(self, staying):
-        self.staying = list(staying)
-        self.met = False
+    def __init__(self, kept):
+        self.kept, self.met = list(kept), False
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         result = func(*args, **(kwargs or {}))
         given = _tensors((args, kwargs))
-        ours = [t for t in given if any(t is kept for kept in self.staying)]
-        if not ours or not isinstance(result, torch.Tensor):
+        kept = [any(t is k for k in self.kept) for t in given]
+        if not any(kept):
             return result
-        if _moves(func, args[1:], kwargs):
-            return result.detach()  # on the CPU, it would be the same object
-        if len(ours) < len(given):
-            self.met = True
-        else:
-            self.staying.append(result)
+        moves = getattr(func, "__name__", "") in ("to", "type_as", "cuda")
+        where = torch.Tensor | torch.device | str
+        targets = tree_leaves((args[1:], kwargs))
+        if moves and any(isinstance(target, where) for target in targets):
+            return result.detach()  # not the object that was kept
+        self.met |= not all(kept)
+        self.kept.append(result)
         return result
 
 
@@ -1436,32 +928,10 @@ def _tensors(tree):
     return [x for x in tree_leaves(tree) if isinstance(x, torch.Tensor)]
 
 
-def _moves(func, args, kwargs):
-    """Is this a call such as `mask.to(x.device)`?"""
-    targets = torch.Tensor | torch.device | str
-    return getattr(func, "__name__", "") in ("to", "type_as", "cuda") and any(
-        isinstance(arg, targets) for arg in tree_leaves((args, kwargs))
-    )
-
-
 def _check_mask_follows(cls):
     """What the module keeps has to come along when it moves."""
-    module = _build(cls, MAIN).eval()
-    kept = _plain_tensors(module)
-    with torch.no_grad(), _Watch(kept.values()) as watch:
-        module(_text(MAIN, TOKENS))
-    if watch.met:
-        raise Mistake(
-            "mask-not-buffer",
-            f"self.{list(kept)[0]} is a plain tensor: after .to(device) the "
-            "parameters have moved and it has not, so forward stops there. "
-            "Make it part of the module, without training it.",
-        )
-
-
-def _plain_tensors(module):
-    """Tensors that are neither parameters nor buffers, by name."""
-    return {
+    module = _built(cls, MAIN).eval()
+    kept = {
         name: tensor
         for part in module.modules()
         for name, value in vars(part).items()
@@ -1469,16 +939,12 @@ def _plain_tensors(module):
         for tensor in _tensors(value)
         if tensor.dim() > 1
     }
-
-
-def _remark(cls):
-    """What is worth a word though nothing is wrong."""
-    module = cls(**MAIN, dropout=0.0)
-    names = ["W_query", "W_key", "W_value", "out_proj"]
-    missing = [name for name in names if not hasattr(module, name)]
-    if not missing:
-        return ""
-    return (
-        f" One remark: the notes call the layers {', '.join(names)}; yours "
-        f"has no {', '.join(missing)}."
-    )
+    with torch.no_grad(), _Elsewhere(kept.values()) as mode:
+        module(_text(MAIN, TOKENS))
+    if mode.met:
+        raise Mistake(
+            "mask-not-buffer",
+            f"self.{next(iter(kept))} is a plain tensor: after .to(device) "
+            "the parameters have moved and it has not, so forward stops "
+            "there. Make it part of the module, without training it.",
+        )

@@ -28,12 +28,12 @@ NOT_ATTEMPTED = CheckResult(
     "run this check again.",
 )
 _TORCH_SAYS = "missing the required", "not implemented for", "of meta tensor"
-# Exercise name → its hints, in the order of how much they tell.
-HINTS = {}
+# Exercise name → its hints, in the order of how much they tell; its `Task`.
+HINTS, TASKS = {}, {}
 _hints_given = {}
 
 
-def exercise(*hints):
+def exercise(*hints, task=None):
     """Make a check of a function that looks at a learner's answer.
 
     The function gets the answer, raises `Mistake` where it is wrong, and
@@ -42,10 +42,14 @@ def exercise(*hints):
     code becomes a message, one that hangs is stopped after ten seconds
     (where signals exist and in the main thread: not on Windows), printing
     is swallowed, and torch's state is as before.
+
+    Args:
+        hints: three, in the order of how much they tell.
+        task: the `Task` that the function judges by.
     """
 
     def decorate(look):
-        HINTS[look.__name__] = hints
+        HINTS[look.__name__], TASKS[look.__name__] = hints, task
 
         @functools.wraps(look)
         def check(answer):
@@ -157,7 +161,7 @@ def _surroundings_restored():
     ):
         warnings.simplefilter("ignore")
         torch.set_default_dtype(torch.float32)
-        torch.set_default_device("cpu")
+        torch.set_default_device(None)
         torch.set_num_threads(1)  # tiny tensors: more threads only wait
         torch.manual_seed(0)
         try:
@@ -165,7 +169,8 @@ def _surroundings_restored():
         finally:
             dtype, device, threads, state, numpy_state = before
             torch.set_default_dtype(dtype)
-            torch.set_default_device(device)
+            # None for cpu: with a device, each call of torch takes a detour.
+            torch.set_default_device(None if device.type == "cpu" else device)
             torch.set_num_threads(threads)
             random.setstate(state)
             if numpy:

@@ -1,270 +1,314 @@
-"""Counting parameters by formula, and making GPT-2 XL fit into memory."""
+"""Checks of notebook 07: counting parameters, and making GPT-2 XL fit."""
 
 import copy
-import time
-from itertools import combinations
-from math import ceil
-from numbers import Integral
-from types import SimpleNamespace
+import math
+from functools import partial
+from itertools import product
+from numbers import Integral, Real
 
 import torch
-from torch.nn.modules.module import (
-    register_module_parameter_registration_hook,
-)
+from torch.nn.modules import module as hooks
 
+from classroom.checks.edits import Task, known
+from classroom.checks.functions import check_signature, judge
 from classroom.checks.guard import exercise
 from classroom.checks.result import Mistake
-from gptlib.config import GPT2_CONFIGS, GPT_CONFIG_124M
+from gptlib.config import GPT2_CONFIGS
 
-XL = "gpt2-xl (1558M)"
-BYTES = 16  # training in float32 with AdamW, for each parameter
-LARGEST_REAL_TABLE = 10_000_000  # numbers; the tiny models stay far below
-
-# --- what is right ---------------------------------------------------------
-
-
-def _sizes(cfg, tied):
-    """Short names for the formulas."""
-    return SimpleNamespace(
-        V=cfg["vocab_size"],
-        C=cfg["context_length"],
-        d=cfg["emb_dim"],
-        H=cfg["n_heads"],
-        L=cfg["n_layers"],
-        b=int(cfg["qkv_bias"]),
-        t=int(tied),
-    )
-
-
-def _block(s):
-    attention = 4 * s.d**2 + s.d + 3 * s.d * s.b
-    return attention + 8 * s.d**2 + 5 * s.d + 4 * s.d
-
-
-def _total(s):
-    tables = (2 - s.t) * s.V * s.d + s.C * s.d
-    return tables + s.L * _block(s) + 2 * s.d
-
-
-def _changed(s, **entries):
-    """How much the total moves if some sizes are others."""
-    return _total(SimpleNamespace(**vars(s) | entries)) - _total(s)
-
-
-def _ff_width(hidden):
-    """How much the total moves with another hidden width."""
-
-    def delta(s):
-        h = hidden(s.d)
-        return s.L * (2 * s.d * h + h + s.d - 8 * s.d**2 - 5 * s.d)
-
-    return delta
-
-
-# --- what is wrong ---------------------------------------------------------
-# Name of a mistake, how far it moves the total (one function for each way of
-# making it), and where to look. Some ways can't be told apart by number: then
-# the sentence names both. The first that agrees everywhere is reported; two
-# together are tried after all single ones.
-MISTAKES = [
-    ("tied-subtracted-twice",
-     [lambda s: -s.t * s.V * s.d],
-     "With tied=True one vocab_size × emb_dim table is left, not none: it "
-     "looks as if the shared table was taken away twice."),
-    ("tied-ignored",
-     [lambda s: s.t * s.V * s.d],
-     "tied=True gives the same number as tied=False: does your result depend "
-     "on `tied`?"),
-    ("always-tied",
-     [lambda s: -(1 - s.t) * s.V * s.d],
-     "With tied=False the embedding and the output head each have a table of "
-     "their own: yours holds only one of the two."),
-    ("tied-inverted",
-     [lambda s: (2 * s.t - 1) * s.V * s.d],
-     "The numbers for tied=True and tied=False have changed places."),
-    ("tied-added",
-     [lambda s: 2 * s.t * s.V * s.d],
-     "tied=True makes the number larger; sharing a table makes it smaller."),
-    ("token-table-forgotten",
-     [lambda s: -s.V * s.d],
-     "A table of vocab_size × emb_dim is missing, tied or not: count token "
-     "embedding and output head once more."),
-    ("tied-wrong-table",
-     [lambda s: s.t * (s.V - s.C) * s.d, lambda s: -s.t * s.C * s.d],
-     "Tying concerns the token embedding and the head; the position table "
-     "(context_length × emb_dim) stays. Which table did you take away?"),
-    ("mask-counted",
-     [lambda s: s.L * s.C**2, lambda s: s.C**2,
-      lambda s: s.L * s.H * s.C**2, lambda s: s.H * s.C**2,
-      lambda s: s.L * s.C * (s.C - 1) // 2,
-      lambda s: s.L * s.C * (s.C + 1) // 2],
-     "The surplus is made of context_length × context_length: the attention "
-     "masks are buffers, not parameters."),
-    ("position-table-forgotten",
-     [lambda s: -s.C * s.d],
-     "context_length × emb_dim numbers are missing: which embedding has one "
-     "row for each position?"),
-    ("position-table-in-every-block",
-     [lambda s: s.C * s.d * (s.L - 1)],
-     "The position table stands before the blocks, once; yours is multiplied "
-     "by n_layers."),
-    ("biases-forgotten",
-     [lambda s: -s.L * (6 + 3 * s.b) * s.d, lambda s: -s.L * 6 * s.d,
-      lambda s: -s.L * (8 + 3 * s.b) * s.d - s.d,
-      lambda s: -s.L * 8 * s.d - s.d],
-     "Every block lacks its bias vectors: the attention's output layer and "
-     "both feed-forward layers add one number for each of their outputs."),
-    ("feed-forward-bias-forgotten",
-     [lambda s: -s.L * 5 * s.d],
-     "Each block lacks 5 × emb_dim numbers: both linear layers of the "
-     "feed-forward network have a bias, one number for each output."),
-    ("output-bias-forgotten",
-     [lambda s: -s.L * s.d],
-     "Each block lacks emb_dim numbers, one bias vector: look at the output "
-     "layer of the attention, and at the second feed-forward layer."),
-    ("qkv-bias-always",
-     [lambda s: 3 * s.d * s.L * (1 - s.b)],
-     "With qkv_bias=False the query, key and value layers have no bias; you "
-     "count 3 × emb_dim for each block all the same."),
-    ("qkv-bias-never",
-     [lambda s: -3 * s.d * s.L * s.b],
-     "With qkv_bias=True three layers of each block get a bias of emb_dim "
-     "numbers, which are missing: does your result depend on that entry?"),
-    ("qkv-bias-inverted",
-     [lambda s: 3 * s.d * s.L * (1 - 2 * s.b)],
-     "The numbers for qkv_bias=True and qkv_bias=False have changed places."),
-    ("qkv-bias-once",
-     [lambda s: -2 * s.d * s.L * s.b],
-     "With qkv_bias=True query, key and value each get a bias of emb_dim "
-     "numbers; you count one of the three."),
-    ("qkv-bias-one-block",
-     [lambda s: -3 * s.d * (s.L - 1) * s.b],
-     "With qkv_bias=True every block gets three more biases; you count those "
-     "of a single block."),
-    ("qkv-bias-wrong-size",
-     [lambda s: s.d * s.L * s.b,
-      lambda s: s.L * s.b * (3 - 3 * s.d),
-      lambda s: s.L * s.b * (s.d // s.H * 3 - 3 * s.d),
-      lambda s: s.L * s.b * (s.H * 3 * s.d - 3 * s.d),
-      lambda s: s.L * s.b * (3 * s.d**2 - 3 * s.d)],
-     "qkv_bias=True adds a bias to three layers of each block, one number "
-     "for each of their emb_dim outputs; you add another amount."),
-    ("output-bias-only-with-qkv",
-     [lambda s: -s.d * s.L * (1 - s.b)],
-     "`qkv_bias` concerns query, key and value only: the attention's output "
-     "layer has its bias in any case."),
-    ("norms-or-bias-forgotten",
-     [lambda s: -4 * s.L * s.d],
-     "Each block lacks 4 × emb_dim numbers: either its two norms (a scale and "
-     "a shift each) or the first feed-forward layer's bias."),
-    ("norms-forgotten",
-     [lambda s: -4 * s.L * s.d - 2 * s.d],
-     "The norms are missing: each has a scale and a shift of emb_dim "
-     "numbers, two norms in a block and one at the end."),
-    ("final-norm-forgotten",
-     [lambda s: -2 * s.d],
-     "2 × emb_dim numbers are missing, however many blocks there are: what "
-     "stands between the last block and the head?"),
-    ("final-norm-in-every-block",
-     [lambda s: 2 * s.d * (s.L - 1), lambda s: 2 * s.d * s.L],
-     "The final norm stands after the last block, once; a block has two "
-     "norms, yours has three."),
-    ("norm-shift-forgotten",
-     [lambda s: -2 * s.L * s.d - s.d, lambda s: -s.d],
-     "A norm has two vectors of emb_dim numbers, a scale and a shift; you "
-     "count one of them."),
-    ("one-norm-per-block",
-     [lambda s: -2 * s.L * s.d],
-     "Each block lacks 2 × emb_dim numbers: it has two norms, and each has a "
-     "scale and a shift."),
-    ("head-bias-counted",
-     [lambda s: s.V, lambda s: s.V * (1 - s.t), lambda s: s.V * s.t],
-     "There are vocab_size numbers too many: the output head has no bias."),
-    ("one-block-only",
-     [lambda s: -(s.L - 1) * _block(s)],
-     "All blocks but one are missing: which entry says how many there are?"),
-    ("blocks-forgotten",
-     [lambda s: -s.L * _block(s)],
-     "The transformer blocks are missing altogether."),
-    ("block-count-off-by-one",
-     [_block, lambda s: -_block(s)],
-     "The difference is exactly one block: how often is it counted?"),
-    ("heads-for-layers",
-     [lambda s: _changed(s, L=s.H)],
-     "The number of blocks is taken from n_heads instead of n_layers."),
-    ("heads-multiplied",
-     [lambda s: s.L * (s.H - 1) * (4 * s.d**2 + s.d + 3 * s.d * s.b),
-      lambda s: s.L * (s.H - 1) * (3 * s.d**2 + 3 * s.d * s.b),
-      lambda s: s.L * (s.H - 1) * 4 * s.d**2,
-      lambda s: s.L * (s.H - 1) * 3 * s.d**2,
-      lambda s: s.L * (s.H - 1) * (4 * s.d**2 + s.d),
-      lambda s: s.L * (s.H - 1) * s.d**2,
-      lambda s: s.L * (s.H - 1) * (s.d**2 + s.d)],
-     "The surplus grows with n_heads: heads share the emb_dim columns of "
-     "each table among themselves and add nothing."),
-    ("one-head-only",
-     [lambda s: s.L * 3 * (s.d // s.H - s.d) * s.d,
-      lambda s: s.L * 3 * (s.d // s.H - s.d) * (s.d + s.b),
-      lambda s: s.L * 4 * (s.d // s.H - s.d) * s.d,
-      lambda s: s.L * 4 * (s.d // s.H - s.d) * s.d
-      + s.L * 3 * s.b * (s.d // s.H - s.d)],
-     "The attention tables are too narrow, by a factor n_heads: all heads "
-     "together have emb_dim columns."),
-    ("qkv-once",
-     [lambda s: -2 * s.L * s.d**2,
-      lambda s: -2 * s.L * (s.d**2 + s.d * s.b)],
-     "Each block lacks two tables of emb_dim × emb_dim: query, key and value "
-     "have one each."),
-    ("output-layer-forgotten",
-     [lambda s: -s.L * (s.d**2 + s.d), lambda s: -s.L * s.d**2],
-     "Each block lacks a table of emb_dim × emb_dim: after its heads, "
-     "attention has an output layer."),
-    ("attention-forgotten",
-     [lambda s: -s.L * (4 * s.d**2 + s.d + 3 * s.d * s.b)],
-     "The attention layers of the blocks are missing."),
-    ("feed-forward-width",
-     [*(_ff_width(lambda d, k=k: k * d) for k in (1, 2, 3, 5, 6, 8)),
-      _ff_width(lambda d: 3072), _ff_width(lambda d: 4)],
-     "The feed-forward network is off: its hidden layer has 4 × emb_dim "
-     "features, in both of its tables."),
-    ("feed-forward-one-layer",
-     [lambda s: -4 * s.L * s.d**2,
-      lambda s: -s.L * (4 * s.d**2 + s.d),
-      lambda s: -s.L * (4 * s.d**2 + 4 * s.d)],
-     "The feed-forward network has two tables, there and back; you count "
-     "one."),
-    ("feed-forward-three-layers",
-     [lambda s: 4 * s.L * s.d**2,
-      lambda s: s.L * (4 * s.d**2 + s.d),
-      lambda s: s.L * (4 * s.d**2 + 4 * s.d)],
-     "The feed-forward network has two tables; you count three."),
-    ("feed-forward-forgotten",
-     [lambda s: -s.L * (8 * s.d**2 + 5 * s.d),
-      lambda s: -s.L * 8 * s.d**2],
-     "The feed-forward layers of the blocks are missing."),
-    ("hardcoded-size",
-     [lambda s: _changed(s, V=50257), lambda s: _changed(s, C=1024),
-      lambda s: _changed(s, d=768), lambda s: _changed(s, L=12)],
-     "One size does not follow the configuration: it keeps the small "
-     "model's value. Look for a number that should be read from `cfg`."),
-]  # fmt: skip
-# Counts that were turned into something else, as what 1 parameter becomes.
-UNITS = {
-    "mib-returned": [4 / 1024**2, 1 / 1024**2, 4 / 1024**3, 1 / 1024**3],
-    "mb-returned": [4e-6, 1e-6, 4e-9, 1e-9],
-    "bytes-returned": [4],
-}
-SMALL = [
-    GPT_CONFIG_124M | dict(zip(
-        ("vocab_size", "context_length", "emb_dim", "n_heads", "n_layers",
-         "qkv_bias"), row, strict=True))
-    for row in [
-        (101, 16, 24, 3, 2, False),
-        (57, 40, 12, 4, 3, True),
-        (211, 7, 30, 5, 6, True),
-        (67, 11, 20, 2, 7, False),
+KEYS = ("vocab_size", "context_length", "emb_dim", "n_heads", "n_layers",
+        "qkv_bias", "drop_rate")  # fmt: skip
+GPT2 = [
+    dict(zip(KEYS, (50257, 1024, *sizes, False, 0.1), strict=True))
+    for sizes in [
+        (768, 12, 12), (1024, 16, 24), (1280, 20, 36), (1600, 25, 48),
     ]
 ]  # fmt: skip
+SMALL, *_, XL = GPT2
+LARGEST_REAL_TABLE = 10_000_000  # numbers; the tiny models stay far below
+
+
+# --- the solutions, and what mistakes make of them -----------------------
+
+
+def parameters(cfg, tied):
+    V, C, d = cfg["vocab_size"], cfg["context_length"], cfg["emb_dim"]
+    qkv = 3 * d * d + (3 * d if cfg["qkv_bias"] else 0)
+    output = d * d + d
+    hidden = 4 * d
+    widen = d * hidden + hidden
+    narrow = hidden * d + d
+    norms = 2 * 2 * d
+    block = qkv + output + widen + narrow + norms
+    head = 0 if tied else V * d
+    total = V * d + C * d + cfg["n_layers"] * block + 2 * d + head
+    return total
+
+
+def most_blocks(limit_bytes):
+    outside = parameters(XL | {"n_layers": 0}, False)
+    block = parameters(XL | {"n_layers": 1}, False) - outside
+    room = limit_bytes // 16
+    blocks = (room - outside) // block
+    return int(max(0, min(blocks, 48)))
+
+
+H, L = 'cfg["n_heads"]', 'cfg["n_layers"]'
+QKV_BIAS = '(3 * d if cfg["qkv_bias"] else 0)'
+NO_QKV_BIAS = {f" + {QKV_BIAS}": ""}
+NO_OUTPUT_BIAS = {"output = d * d + d": "output = d * d"}
+NO_HIDDEN_BIASES = {" + hidden\n": "\n", "hidden * d + d": "hidden * d"}
+NO_BIASES = NO_OUTPUT_BIAS | NO_HIDDEN_BIASES
+NO_SHIFTS = {"2 * 2 * d": "2 * d", "2 * d + head": "d + head"}
+NO_FINAL_NORM = {"2 * d + head": "head"}
+CONFIG_IGNORED = known(
+    "config-ignored",
+    "Other configurations give the same: does the result depend on `cfg`?",
+    {"V, C, d = ": "cfg = SMALL\nV, C, d = "})  # fmt: skip
+# Some mistakes can't be told apart by number: then the sentence names both.
+COUNT_MISTAKES = [
+    known("bytes-returned",
+          "This fits a number of bytes. How many parameters are there?",
+          *({"return total": f"return {n} * total"} for n in (4, 2, 8, 16))),
+    CONFIG_IGNORED,
+    known("tied-subtracted-twice",
+          "With tied=True one vocab_size × emb_dim table is left, not none.",
+          {"0 if tied": "-V * d if tied"}),
+    known("tied-ignored",
+          "tied=True and tied=False give one number: is `tied` used?",
+          {"0 if tied else ": ""}),
+    known("always-tied", "With tied=False, the head has a table of its own.",
+          {"if tied": "if True"}),
+    known("tied-inverted", "tied=True and tied=False have changed places.",
+          {"if tied": "if not tied"}),
+    known("tied-added", "tied=True gives more; sharing a table saves one.",
+          {"0 if tied": "2 * V * d if tied"}),
+    known("token-table-forgotten",
+          "A table of vocab_size × emb_dim is missing, tied or not.",
+          {"V * d + ": ""}),
+    known("tied-wrong-table",
+          "Tying keeps the position table: which one did you take away?",
+          {"0 if tied": "V * d - C * d if tied"},
+          {"0 if tied": "-C * d if tied"}),
+    known("mask-counted",
+          "The surplus grows with context_length²: masks are no parameters.",
+          *({line: f"{line}{mask} + "} for mask in ("C * C", f"{H} * C * C")
+            for line in ("norms = ", "total = ")),
+          *({"norms = ": f"norms = C * (C {x} 1) // 2 + "} for x in "-+")),
+    known("position-table-forgotten",
+          "context_length × emb_dim numbers are missing: which table is that?",
+          {"C * d + ": ""}),
+    known("position-table-in-every-block",
+          "The position table stands before the blocks, once, not in each.",
+          {"C * d": f"{L} * C * d"}),
+    known("biases-forgotten",
+          "A linear layer has one bias for each output; yours lack them.",
+          *(NO_BIASES | qkv | shifts for qkv in ({}, NO_QKV_BIAS)
+            for shifts in ({}, NO_SHIFTS))),
+    known("feed-forward-bias-forgotten",
+          "Each block lacks 5 × emb_dim numbers, feed-forward's two biases.",
+          NO_HIDDEN_BIASES),
+    known("output-bias-forgotten",
+          "Each block lacks one bias of emb_dim numbers: look at attention's "
+          "output layer, and at the second feed-forward layer.",
+          NO_OUTPUT_BIAS),
+    known("qkv-bias-always",
+          "With qkv_bias=False, query, key and value have no bias.",
+          {'if cfg["qkv_bias"]': "if True"}),
+    known("qkv-bias-never",
+          "With qkv_bias=True, three layers of each block get a bias.",
+          NO_QKV_BIAS),
+    known("qkv-bias-inverted", "qkv_bias=True and False have changed places.",
+          {'if cfg["qkv_bias"]': 'if not cfg["qkv_bias"]'}),
+    known("qkv-bias-once",
+          "With qkv_bias=True, a block gets three more biases, not one.",
+          {"3 * d if": "d if"}),
+    known("qkv-bias-one-block",
+          "With qkv_bias=True, every block gets more biases, not one alone.",
+          NO_QKV_BIAS | {"total = ": f"total = {QKV_BIAS} + "}),
+    known("qkv-bias-wrong-size",
+          "With qkv_bias=True, three layers get one number for each output.",
+          *({"3 * d if": f"{size} if"}
+            for size in ("4 * d", "3", f"3 * (d // {H})", f"3 * d * {H}",
+                         "3 * d * d"))),
+    known("output-bias-only-with-qkv",
+          "Whatever `qkv_bias` says, attention's output layer has a bias.",
+          {"output = d * d + d": 'output = d * d + d * cfg["qkv_bias"]'}),
+    known("norms-or-bias-forgotten",
+          "Each block lacks 4 × emb_dim numbers: either its two norms (a "
+          "scale and a shift each) or the first feed-forward layer's bias.",
+          {" + norms": ""}),
+    known("norms-forgotten",
+          "The norms are missing, two in each block and one at the end.",
+          {" + norms": ""} | NO_FINAL_NORM),
+    known("final-norm-forgotten",
+          "2 × emb_dim numbers are missing: what follows the last block?",
+          NO_FINAL_NORM),
+    known("final-norm-in-every-block",
+          "The final norm stands once, after the last block, not in each.",
+          {"2 * 2": "3 * 2"}, {"2 * 2": "3 * 2"} | NO_FINAL_NORM),
+    known("norm-shift-forgotten",
+          "A norm has two vectors of emb_dim numbers; you count one of them.",
+          NO_SHIFTS, {"2 * d + head": "d + head"}),
+    known("one-norm-per-block",
+          "Each block lacks 2 × emb_dim numbers: how many norms has it?",
+          {"2 * 2": "2"}),
+    known("head-bias-counted",
+          "There are vocab_size numbers too many: the head has no bias.",
+          {"total = ": "total = V + "}, {"else V * d": "else V * d + V"},
+          {"0 if tied": "V if tied"}),
+    known("one-block-only",
+          "All blocks but one are missing: which entry says how many?",
+          {f"{L} * block": "block"}),
+    known("blocks-forgotten", "All transformer blocks are missing.",
+          {f"{L} * block + ": ""}),
+    known("block-count-off-by-one",
+          "The difference is exactly one block: how often is it counted?",
+          {L: f"({L} + 1)"}, {L: f"({L} - 1)"}),
+    known("heads-for-layers", "This fits n_heads blocks, not n_layers.",
+          {L: H}),
+    known("heads-multiplied",
+          "Heads share the emb_dim columns of each table; they add nothing.",
+          {"qkv + output": f"{H} * (qkv + output)"}, {"= qkv": f"= {H} * qkv"},
+          {"3 * d * d": f"3 * {H} * d * d"}, {"+ output": f"+ {H} * output"},
+          {"3 * d * d": f"3 * {H} * d * d", "= d * d": f"= {H} * d * d"},
+          {"3 * d * d": f"3 * {H} * d * d", "+ output": f"+ {H} * output"},
+          {"= d * d": f"= {H} * d * d"}),
+    known("one-head-only",
+          "Tables are too narrow: all heads together have emb_dim columns.",
+          *({"3 * d * d": f"3 * d * (d // {H})"} | bias | output
+            for bias in ({}, {"3 * d if": f"3 * (d // {H}) if"})
+            for output in ({}, {"= d * d": f"= d * (d // {H})"}))),
+    known("qkv-once", "Query, key and value have a table each; you count one.",
+          {"3 * d * d": "d * d"}, {"3 * d * d": "d * d", "3 * d if": "d if"}),
+    known("output-layer-forgotten",
+          "Each block lacks a table: what follows the heads in attention?",
+          {" + output": ""}, {"output = d * d + d": "output = d"}),
+    known("attention-forgotten", "The attention layers are missing.",
+          {"qkv + output + ": ""}),
+    known("feed-forward-width",
+          "In both feed-forward tables, one side is 4 × emb_dim long.",
+          *({"hidden = 4 * d": f"hidden = {width}"}
+            for width in ("d", "2 * d", "3 * d", "5 * d", "6 * d", "8 * d",
+                          "3072", "4"))),
+    known("feed-forward-one-layer",
+          "The feed-forward network has two tables; you count one.",
+          {" + widen": ""}, {" + narrow": ""}, {"hidden * d + d": "d"}),
+    known("feed-forward-three-layers",
+          "The feed-forward network has two tables; you count three.",
+          {"+ widen": "+ 2 * widen"}, {"+ narrow": "+ 2 * narrow"},
+          {"hidden * d + d": "2 * hidden * d + d"}),
+    known("feed-forward-forgotten", "The feed-forward layers are missing.",
+          {" + widen + narrow": ""},
+          {"d * hidden + hidden": "hidden", "hidden * d + d": "d"}),
+    known("size-hardcoded",
+          "One size keeps GPT-2 small's value: is a number written out?",
+          {'cfg["vocab_size"]': "50257"}, {'cfg["context_length"]': "1024"},
+          {'cfg["emb_dim"]': "768"}, {L: "12"}),
+    known("float-returned",
+          "A count is a whole number (int): is there a `/` or a tensor?",
+          {"return total": "return float(total)"}),
+]  # fmt: skip
+FIT_MISTAKES = [
+    known("limit-not-reached", "A model of exactly the limit fits.",
+          {"limit_bytes //": "(limit_bytes - 1) //"}),
+    known("tied-counted", "Embedding and head have a table each.",
+          {"- outside) /": "- outside + 50257 * 1600) /"}),
+    known("weights-only",
+          "The weights alone would fit; training needs gradients and AdamW's "
+          "two averages as well, 16 bytes per parameter in all.",
+          {"// 16": "// 4"}, {"// 16": "// 2"}),
+    known("optimizer-forgotten",
+          "This fits weights and gradients; AdamW keeps two numbers more.",
+          {"// 16": "// 8"}, {"// 16": "// 12"}),
+    known("weights-counted-twice",
+          "This fits more than 16 bytes for each parameter.",
+          *({"// 16": f"// {n}"} for n in (20, 24, 32, 64))),
+    known("mib-against-mb",
+          "One side is in steps of 1,000 and the other in steps of 1,024.",
+          *({"// 16": f"/ 16 * 1.024 ** {n}"} for n in (2, 3, -2, -3))),
+    known("tables-forgotten",
+          "This fits the blocks alone; what stands around them weighs, too.",
+          {"(room - outside)": "room"}),
+    known("head-forgotten",
+          "Part of what stands outside the blocks is missing.",
+          {"- outside) /": "- outside + 1024 * 1600) /"},
+          {"- outside) /": "- outside + (1024 + 50257) * 1600) /"}),
+    known("proportional",
+          "Not everything shrinks with the number of blocks: what stays?",
+          {"(room - outside) // block":
+           "48 * room // (outside + 48 * block)"}),
+    known("rounded-up",
+          "The last block does not fit: does your division round up?",
+          {"// block": "// block + 1"},
+          {"(room - outside) // block": "round((room - outside) / block)"},
+          {"(room - outside) // block": "-((outside - room) // block)"}),
+    known("one-block-too-few",
+          "One more block would fit: does your count begin at 0 or at 1?",
+          {"blocks, 48": "blocks - 1, 48"}, {"blocks, 48": "blocks - 1, 47"}),
+    known("fewest-blocks", "Asked is the largest number that fits.",
+          {"48": "1"}),
+    known("not-capped", "XL has 48 blocks: the answer never has more.",
+          {"min(blocks, 48)": "blocks"}),
+]  # fmt: skip
+
+
+def _fit_answer(solve):
+    def my_fit_xl(limit_bytes):
+        n_layers = solve(limit_bytes)
+        if n_layers < 1:
+            raise ValueError("Not even one block fits.")
+        return XL | {"n_layers": n_layers}
+
+    return my_fit_xl
+
+
+COUNT = Task(parameters, COUNT_MISTAKES, lambda solve: solve)
+FIT = Task(most_blocks, FIT_MISTAKES, _fit_answer)
+
+
+# --- counting --------------------------------------------------------------
+
+TIED = (False, True)
+TINY = list(product([
+    dict(zip(KEYS, (*row, 0.1), strict=True))
+    for row in [(101, 16, 24, 3, 2, False), (57, 40, 12, 4, 3, True),
+                (211, 7, 30, 5, 6, True), (67, 11, 20, 2, 7, False)]
+], TIED))  # fmt: skip
+PUBLISHED = list(product([*GPT2, SMALL | {"qkv_bias": True}], TIED))
+# What makes a result useless, and which counts are off if no known mistake
+# explains them: name, words, is it so?
+COUNT_FAULTS = [
+    ("returns-none", "Does every path end in a return?",
+     lambda count: count is None),
+    ("text-returned", "That is text; expected a whole number (int).",
+     lambda count: isinstance(count, str)),
+    ("wrong-type", "Expected one whole number (int).",
+     lambda count: not isinstance(count, Real)
+     and not (isinstance(count, torch.Tensor) and count.numel() == 1)),
+]  # fmt: skip
+PARTLY_OFF = [
+    ("tied-wrong-amount",
+     "Only counts with tied=True are off: what does a tied head save?",
+     lambda cfg, tied: tied),
+    ("untied-wrong-amount",
+     "Only counts with tied=False are off: what does an own head add?",
+     lambda cfg, tied: not tied),
+    ("qkv-bias-wrong-size",
+     "Only counts with qkv_bias=True are off: which layers get a bias then?",
+     lambda cfg, tied: cfg["qkv_bias"]),
+    ("qkv-bias-wrong-size",
+     "Only counts with qkv_bias=False are off: what is left out then?",
+     lambda cfg, tied: not cfg["qkv_bias"]),
+]  # fmt: skip
+NOT_TINY = "wrong-count", "Tiny models are right: what ignores `cfg`?"
+CONFIG_CHANGED = (
+    "config-changed",
+    "Your code changes `cfg`: read its entries and leave them be.",
+)
+UNITS = [
+    ("mib-returned", "divided in steps of 1,024 (MiB, GiB)", 1024),
+    ("mb-returned", "divided in steps of 1,000 (MB, GB)", 1000),
+]
 
 
 @exercise(
@@ -278,21 +322,18 @@ SMALL = [
     "With d = cfg['emb_dim']: one block without its query, key and value "
     "biases is 12·d² + 10·d; add 3·d if cfg['qkv_bias'], multiply by "
     "cfg['n_layers'], then add what stands outside the blocks.",
+    task=COUNT,
 )
 def parameter_count(fn):
     """Counts for any configuration, tied or not, as a whole number."""
-    cases = [(cfg, tied) for cfg in SMALL for tied in (False, True)]
-    counts = [_count(fn, *case) for case in cases]
-    wants = [_total(_sizes(*case)) for case in cases]
-    if counts != wants:
-        _explain(fn, cases, counts, wants)
-    for count in counts:
-        _expect_whole(count)
-    built = _gpt2_sizes(fn)
-    return _praise(built)
-
-
-def _praise(built):
+    check_signature(fn, SMALL, False, call="my_count_parameters(cfg, tied)")
+    built = []
+    small = partial(_count, fn)
+    large = partial(_count, partial(_without_memory, built, fn))
+    outcomes = judge(small, COUNT, TINY, _seen, partial(_unknown, fn))
+    outcomes += judge(large, COUNT, PUBLISHED, _seen, lambda *_: NOT_TINY)
+    if any(outcome.changed for outcome in outcomes):
+        raise Mistake(*CONFIG_CHANGED)
     praise = (
         "all four sizes of GPT-2 and four tiny configurations are right, "
         "tied and not, with and without query, key and value biases. For "
@@ -300,296 +341,126 @@ def _praise(built):
     )
     if built:
         praise += (
-            " Your answer builds the model to count it. The exercise asks "
-            "for formulas alone: try that too, XL would take 6.6 GB outside "
-            "the meta device."
+            " Your answer builds the model to count it. Try it with formulas "
+            "alone, too: outside the meta device, XL would take 6.6 GB."
         )
     return praise
 
 
-def _gpt2_sizes(fn):
-    """Check the published sizes; whether the answer builds models."""
-    biased = GPT_CONFIG_124M | {"qkv_bias": True}
-    built = False
-    for cfg in [*GPT2_CONFIGS.values(), biased]:
-        for tied in (False, True):
-            count, built = _without_memory(_count, fn, cfg, tied)
-            want = _total(_sizes(cfg, tied))
-            if count != want:
-                raise Mistake(
-                    "wrong-count",
-                    f"tiny models are right, yet {_seen(cfg, tied, count)}; "
-                    f"expected {want:,}. Which part does not follow `cfg`?",
-                )
-            _expect_whole(count)
-    return built
-
-
 def _count(fn, cfg, tied):
-    """The learner's count: a number, whatever else is wrong with it."""
-    given = copy.deepcopy(cfg)
-    count = fn(given, tied)
-    if given != cfg:
-        raise Mistake(
-            "config-changed",
-            "your function changes the configuration that it is given: "
-            f"{cfg} became {given}. Read the entries and leave them be.",
-        )
-    if count is None:
-        raise Mistake(
-            "returns-none",
-            "your function returns None; expected a whole number. Is there "
-            "a return at the end of every path?",
-        )
-    if isinstance(count, str):
-        raise Mistake(
-            "text-returned",
-            f"your function returns the text {count[:30]!r}; expected a "
-            "number (int), which print can still format afterwards.",
-        )
-    try:
-        return count if isinstance(count, Integral) else float(count)
-    except (TypeError, ValueError, RuntimeError):
-        raise Mistake(
-            "not-a-number",
-            f"your function returns {type(count).__name__}; expected one "
-            "whole number (int).",
-        ) from None
+    """The learner's count, as int or float."""
+    count = fn(cfg, tied)
+    _blame_fault(count, COUNT_FAULTS)
+    return int(count) if isinstance(count, Integral) else float(count)
 
 
-def _expect_whole(count):
-    if not isinstance(count, Integral) or isinstance(count, bool):
-        raise Mistake(
-            "float-returned",
-            f"the value is right, but {count} is no whole number (int). "
-            "Where does a division `/` or a tensor come in?",
-        )
+def _blame_fault(result, faults):
+    for name, says, wrong in faults:
+        if wrong(result):
+            shown = f"{str(result)[:200]} ({type(result).__name__})"
+            raise Mistake(name, f"Your result is {shown}. {says}")
 
 
-def _explain(fn, cases, counts, wants):
-    """Raise the mistake that explains all counts."""
-    sizes = [_sizes(*case) for case in cases]
-    gaps = [c - w for c, w in zip(counts, wants, strict=True)]
-    spot = next(i for i, gap in enumerate(gaps) if gap)
-    seen = f"{_seen(*cases[spot], counts[spot])}; expected {wants[spot]:,}. "
-    moves = [
-        (name, [[way(s) for s in sizes] for way in ways], where)
-        for name, ways, where in MISTAKES
-    ]
-    _explain_by_one(moves, gaps, seen)
-    _explain_by_unit(fn, moves, counts, wants, seen)
+def _seen(case, outcome, right):
+    (cfg, tied), count = case, outcome.result
+    entries = ", ".join(f"{k}={v}" for k, v in cfg.items() if k != "drop_rate")
+    number = f"{count:,}" if count % 1 == 0 else f"{count:,.6g}"
+    told = f"With {entries} and tied={tied}, you count {number}"
+    return f"{told}; expected {right.result:,}."
+
+
+def _unknown(fn, case, outcome, right):
+    """What can be said of a count that no known mistake explains."""
+    if outcome.changed:
+        return CONFIG_CHANGED
+    if abs(outcome.result) < right.result / 1000:
+        _check_unit(fn)
+    counts = [_count(fn, dict(cfg), tied) for cfg, tied in TINY]
     if len(set(counts)) == 1:
-        raise Mistake(
-            "config-ignored",
-            seen + "Every configuration gives this number: does your result "
-            "depend on `cfg`?",
-        )
-    _explain_by_two(moves, gaps, seen)
-    _explain_by_entry(cases, gaps, seen)
+        return CONFIG_IGNORED[:2]
+    pairs = zip(TINY, counts, strict=True)
+    wrong = [case for case, number in pairs if number != parameters(*case)]
+    for name, says, affected in PARTLY_OFF:
+        if all(affected(*case) for case in wrong):
+            return name, says
+    return "wrong-count", "Compare part by part: `parameters_by_part(cfg)`."
 
 
-def _explain_by_one(moves, gaps, seen):
-    for name, ways, where in moves:
-        if gaps in ways:
-            raise Mistake(name, seen + where)
-
-
-def _explain_by_two(moves, gaps, seen):
-    for (name, first, where), (_, second, _) in combinations(moves, 2):
-        for one in first:
-            rest = [gap - move for gap, move in zip(gaps, one, strict=True)]
-            if rest in second:
-                raise Mistake(name, f"{seen}{where} A second part is off too.")
-
-
-def _explain_by_unit(fn, moves, counts, wants, seen):
-    """Bytes or megabytes instead of a count."""
-    for factor in (2, 4, 8, 16):
-        gaps = [c / factor - w for c, w in zip(counts, wants, strict=True)]
-        if not any(gaps) or any(gaps in ways for _, ways, _ in moves):
-            raise Mistake(
-                "bytes-returned",
-                f"{seen}You give {factor} times as much, which is a number "
-                "of bytes; asked is how many parameters there are.",
-            )
-    if all(abs(c) < w / 1000 for c, w in zip(counts, wants, strict=True)):
-        # Tiny models round to 0 MB: look at one that does not.
-        _explain_by_megabyte(fn)
-
-
-def _explain_by_megabyte(fn):
-    count, _ = _without_memory(_count, fn, GPT_CONFIG_124M, False)
-    want = _total(_sizes(GPT_CONFIG_124M, False))
-    for name, factors in UNITS.items():
-        if any(abs(count / want / f - 1) < 0.02 for f in factors):
-            unit = {"mib": "1,024 (MiB, GiB)", "mb": "1,000 (MB, GB)"}
+def _check_unit(fn):
+    """Megabytes, rounded in some way: here of a model that has many."""
+    right = parameters(SMALL, False)
+    number = _without_memory([], lambda: float(fn(dict(SMALL), False)))
+    for name, says, step in UNITS:
+        sizes = [right * n / step**power for n in (1, 4) for power in (2, 3)]
+        if any(math.isclose(number, size, rel_tol=0.02) for size in sizes):
             raise Mistake(
                 name,
-                f"{_seen(GPT_CONFIG_124M, False, count)}; expected {want:,}. "
-                "Yours is divided down in steps of "
-                f"{unit[name.split('-')[0]]}; asked is the number of "
-                "parameters, no size in memory.",
+                f"For GPT-2 small, you count {number:,.6g}; expected "
+                f"{right:,}. Yours is {says}: that is a size in memory.",
             )
 
 
-def _explain_by_entry(cases, gaps, seen):
-    """No known mistake: at least say which entry matters."""
-    wrong = [case for case, gap in zip(cases, gaps, strict=True) if gap]
-    kinds = [
-        ("tied-wrong-amount",
-         all(tied for _, tied in wrong),
-         "Only the counts with tied=True are off: what does a model save "
-         "whose head uses the embedding's table?"),
-        ("untied-wrong-amount",
-         not any(tied for _, tied in wrong),
-         "Only the counts with tied=False are off: what does a head with a "
-         "table of its own add?"),
-        ("qkv-bias-wrong-size",
-         all(cfg["qkv_bias"] for cfg, _ in wrong),
-         "Only the counts with qkv_bias=True are off: which layers get a "
-         "bias then, and of how many numbers?"),
-        ("qkv-bias-wrong-size",
-         not any(cfg["qkv_bias"] for cfg, _ in wrong),
-         "Only the counts with qkv_bias=False are off: what is left out "
-         "then?"),
-        ("wrong-count",
-         True,
-         "Compare part by part with what `parameters_by_part(cfg)` gives."),
-    ]  # fmt: skip
-    for name, found, where in kinds:
-        if found:
-            raise Mistake(name, seen + where)
+def _without_memory(built, call, *args):
+    """Call with models on the meta device; note what is built.
 
-
-def _seen(cfg, tied, count):
-    entries = ", ".join(
-        f"{key}={value}" for key, value in cfg.items() if key != "drop_rate"
-    )
-    number = f"{count:,}" if isinstance(count, Integral) else f"{count:,.6g}"
-    return f"with {entries} and tied={tied} you count {number}"
-
-
-def _without_memory(call, *args):
-    """Call so that a large model takes no memory; (result, was one built).
-
-    Models are laid out on the meta device. Code that uses tensors for its
-    arithmetic needs their values: it is called again without that, and
-    stopped where it fills a large table.
+    Code that uses tensors for its arithmetic needs their values: it is
+    called again without that, and stopped where it fills a large table.
     """
-    built = []
 
     def note(module, name, parameter):
         built.append(name)
-
-    def refuse(module, name, parameter):
         real = parameter is not None and not parameter.is_meta
         if real and parameter.numel() > LARGEST_REAL_TABLE:
             raise Mistake(
                 "real-memory",
-                f"your code fills a table of {parameter.numel():,} numbers "
+                f"Your code fills a table of {parameter.numel():,} numbers "
                 f"for `{name}` in real memory. All of XL would take 6.6 GB: "
                 "use the formulas, or `torch.device('meta')`.",
             )
 
+    hook = hooks.register_module_parameter_registration_hook(note)
     try:
-        with _hooked(note), torch.device("meta"):
-            return call(*args), bool(built)
+        with torch.device("meta"):
+            return call(*args)
     except (RuntimeError, TypeError):  # what asking for a value raises
-        with _hooked(refuse):
-            return call(*args), bool(built)
+        return call(*args)
+    finally:
+        hook.remove()
 
 
-class _hooked:
-    """For a while, be told of every parameter that a module gets."""
-
-    def __init__(self, hook):
-        self.hook = hook
-
-    def __enter__(self):
-        self.handle = register_module_parameter_registration_hook(self.hook)
-
-    def __exit__(self, *error):
-        self.handle.remove()
+# --- making XL fit ---------------------------------------------------------
 
 
-# --- make XL fit -------------------------------------------------------------
+def _need(n_layers):
+    """Bytes that training XL with this many blocks takes."""
+    return 16 * parameters(XL | {"n_layers": n_layers}, False)
 
 
-def _need(n_layers, tied=False):
-    """Parameters of XL with this many blocks."""
-    return _total(_sizes(GPT2_CONFIGS[XL] | {"n_layers": n_layers}, tied))
-
-
-def _most(limit, cost, most=48):
-    """The largest number of blocks that costs at most `limit`, or 0."""
-    return max((n for n in range(1, most + 1) if cost(n) <= limit), default=0)
-
-
-def _in_bytes(cost):
-    return lambda limit: _most(limit, cost)
-
-
-BASE = _need(0)
-PER_BLOCK = _need(1) - BASE
-# What comes out of a known mistake: limit → number of blocks.
-FIT_MISTAKES = [
-    ("limit-not-reached",
-     [lambda limit: _most(limit, lambda n: BYTES * _need(n) + 1)],
-     "A model that takes exactly the limit still fits: look at how you "
-     "compare the two."),
-    ("tied-counted",
-     [_in_bytes(lambda n: BYTES * _need(n, tied=True))],
-     "You seem to count one vocabulary table; here embedding and head each "
-     "keep their own."),
-    ("weights-only",
-     [_in_bytes(lambda n: 4 * _need(n)), _in_bytes(lambda n: 2 * _need(n))],
-     "The weights alone would fit; training needs gradients and AdamW's two "
-     "averages as well, 16 bytes per parameter in all."),
-    ("optimizer-forgotten",
-     [_in_bytes(lambda n: 8 * _need(n)), _in_bytes(lambda n: 12 * _need(n))],
-     "Weights and gradients would fit; AdamW keeps two more numbers for each "
-     "parameter, 16 bytes in all."),
-    ("weights-counted-twice",
-     [_in_bytes(lambda n: 20 * _need(n)), _in_bytes(lambda n: 64 * _need(n)),
-      _in_bytes(lambda n: 32 * _need(n)), _in_bytes(lambda n: 24 * _need(n))],
-     "You reckon with more than 16 bytes per parameter: those are the weight "
-     "(4), its gradient (4) and AdamW's averages (8) together."),
-    ("mib-against-mb",
-     [_in_bytes(lambda n, f=f: BYTES * _need(n) * f)
-      for f in (1e6 / 1024**2, 1e9 / 1024**3, 1024**2 / 1e6, 1024**3 / 1e9)],
-     "One side of your comparison is in steps of 1,000 and the other in "
-     "steps of 1,024: keep both in bytes."),
-    ("tables-forgotten",
-     [_in_bytes(lambda n: BYTES * PER_BLOCK * n),
-      _in_bytes(lambda n: BYTES * (PER_BLOCK * n + 2 * 1600))],
-     "The blocks alone would fit; the embeddings and the head take their "
-     "part of the limit too."),
-    ("head-forgotten",
-     [_in_bytes(lambda n: BYTES * (_need(n) - 1600 * 1024)),
-      _in_bytes(lambda n: BYTES * (_need(n, True) - 1600 * 1024))],
-     "Part of what stands outside the blocks is missing: two vocabulary "
-     "tables, the position table, the final norm."),
-    ("proportional",
-     [lambda limit: min(48, int(48 * limit / (BYTES * _need(48))))],
-     "The need does not shrink in proportion to the blocks: the embeddings "
-     "and the head stay as large as they are."),
-    ("rounded-up",
-     [lambda limit: min(48, _most(limit, lambda n: BYTES * _need(n)) + 1),
-      lambda limit: min(48, round((limit / BYTES - BASE) / PER_BLOCK)),
-      lambda limit: min(48, ceil((limit / BYTES - BASE) / PER_BLOCK))],
-     "The last block does not fit as a whole: does your division round up?"),
-    ("one-block-too-few",
-     [lambda limit: _most(limit, lambda n: BYTES * _need(n + 1)),
-      lambda limit: _most(limit, lambda n: BYTES * _need(n + 1), 47),
-      lambda limit: max(0, _most(limit, lambda n: BYTES * _need(n)) - 1)],
-     "One more block would fit: does your count begin at 0 or at 1?"),
-    ("fewest-blocks",
-     [lambda limit: int(limit >= BYTES * _need(1))],
-     "Fewer blocks fit too, but asked is the largest number that does."),
-    ("not-capped",
-     [lambda limit: _most(limit, lambda n: BYTES * _need(n), 10**4)],
-     "XL has 48 blocks: the answer never has more, however large the "
-     "limit."),
+# An answer may lay out 48 models for each limit, which is slow and right: it
+# gets as many of these limits as can be reached with so many tensors.
+PATIENCE = 2000
+LIMITS = [
+    _need(46), 10**12, _need(46) - 1, 8 * 10**9, _need(2) - 1, 20e9,
+    _need(30) + 300_000_000, 8 * 1024**3, _need(2), _need(10), _need(1),
+]  # fmt: skip
+TOO_SMALL = [_need(1) - 1, 0]
+CONFIG_FAULTS = [
+    ("returns-none", "Does every path end in a return?",
+     lambda cfg: cfg is None),
+    ("layers-not-config", "Expected a configuration with that n_layers.",
+     lambda cfg: isinstance(cfg, int | float)),
+    ("not-a-config", "Expected a dict, XL's with another n_layers.",
+     lambda cfg: not isinstance(cfg, dict)),
+    ("keys-changed", f"Expected XL's keys: {', '.join(KEYS)}.",
+     lambda cfg: cfg.keys() != XL.keys()),
+    ("wrong-size", "Those are another size's entries; expected XL's.",
+     lambda cfg: any(cfg == other | {"n_layers": cfg["n_layers"]}
+                     for other in GPT2[:-1])),
+    *(("other-entry-changed", f"Expected XL's {key}, {entry}.",
+       lambda cfg, key=key, entry=entry: cfg[key] != entry)
+      for key, entry in XL.items() if key != "n_layers"),
+    ("layers-not-whole", "Expected a whole n_layers: is there a division `/`?",
+     lambda cfg: not isinstance(cfg["n_layers"], Integral)),
 ]  # fmt: skip
 
 
@@ -601,23 +472,19 @@ FIT_MISTAKES = [
     "n_layers is 1 + (limit_bytes // 16 - one) // per_block, but at most 48, "
     "and a ValueError if it is below 1; return "
     "xl_cfg | {'n_layers': …} so that XL's own dict stays.",
+    task=FIT,
 )
 def fit_xl(fn):
     """The most blocks of XL whose training stays within a limit."""
-    # Answers that lay out 48 models for each limit are slow and right: they
-    # get as many of these limits as there is time for.
-    limits = [
-        BYTES * _need(46), 10**12, BYTES * _need(1) - 1, 8 * 10**9,
-        BYTES * _need(2) - 1, BYTES * _need(30) + 300_000_000, 8 * 1024**3,
-        BYTES * _need(46) - 1, BYTES * _need(2), 20e9, BYTES * _need(10),
-        BYTES * _need(1), 0,
-    ]  # fmt: skip
-    started, fits = time.monotonic(), {}
-    for limit in limits:
-        if time.monotonic() - started < 4:
-            fits[limit] = _fit(fn, limit)
-    if any(got != _right(limit) for limit, got in fits.items()):
-        _explain_fit(fits)
+    check_signature(fn, 8 * 10**9, call="my_fit_xl(limit_bytes)")
+    built, fits = [], {}
+    for limit in LIMITS:
+        if len(built) < PATIENCE:
+            fits[limit] = _blocks(fn, limit, built)
+    cases = [(limit,) for limit in fits]
+    judge(fits.get, FIT, cases, _seen_fit, partial(_unknown_fit, fits))
+    for limit in TOO_SMALL if len(built) < PATIENCE else TOO_SMALL[:1]:
+        _expect_error(fn, limit)
     return (
         "8 GB keep 10 of XL's 48 blocks, a byte more or less at the boundary "
         "makes the difference of one block, and what holds not even one "
@@ -625,138 +492,68 @@ def fit_xl(fn):
     )
 
 
-def _right(limit):
-    return _most(limit, lambda n: BYTES * _need(n))
+def _seen_fit(case, outcome, right):
+    (limit,), kept, most = case, outcome.result, right.result
+    return (
+        f"Of XL's blocks, you keep {kept or 'none'} in {int(limit):,} bytes; "
+        f"expected {most}, which take {_need(most):,} bytes (one more: "
+        f"{_need(most + 1):,})."
+    )
 
 
-def _fit(fn, limit):
-    """Number of blocks in the learner's answer; 0 stands for ValueError.
+def _unknown_fit(fits, case, outcome, right):
+    if not outcome.result:
+        return "fits-yet-refused", "When may the error come?"
+    if len(set(fits.values())) == 1:
+        return "limit-ignored", "Does your answer depend on `limit_bytes`?"
+    if outcome.result < right.result:
+        return "too-few-blocks", "More would fit: what is too much?"
+    return "too-many-blocks", "They do not fit: what is left out?"
 
-    Words where a ValueError should have come.
-    """
+
+def _fitted(fn, limit, built):
+    """The learner's configuration; the public ones must stay."""
     family, before = dict(GPT2_CONFIGS), copy.deepcopy(GPT2_CONFIGS)
     try:
-        cfg, _ = _without_memory(fn, limit)
+        return _without_memory(built, fn, limit)
+    finally:
+        changed = before != GPT2_CONFIGS
+        # The same dicts with the same entries: notebooks hold on to them.
+        for size, cfg in family.items():
+            cfg.clear()
+            cfg.update(before[size])
+        GPT2_CONFIGS.clear()
+        GPT2_CONFIGS.update(family)
+        if changed:
+            raise Mistake(
+                "family-changed",
+                "After a call, GPT2_CONFIGS itself holds other entries (put "
+                "back by now). Later cells read it: make a new dict.",
+            )
+
+
+def _expect_error(fn, limit):
+    told = (
+        f"{limit:,} bytes are less than one block needs ({_need(1):,}); "
+        "expected a ValueError."
+    )
+    try:
+        result = _fitted(fn, limit, [])
     except ValueError:
-        return 0
+        return
     except (Mistake, NotImplementedError):
         raise
     except Exception as error:
-        if _right(limit):
-            raise
-        raise Mistake(
-            "wrong-error",
-            f"for {limit:,} bytes, not enough for one block, your code "
-            f"raises {type(error).__name__}: {error}; expected ValueError.",
-        ) from None
-    finally:
-        changed = before != GPT2_CONFIGS
-        _put_back(family, before)
-    if changed:
-        raise Mistake(
-            "family-changed",
-            "your code changes GPT2_CONFIGS itself: every later cell would "
-            "read the smaller XL. Make a new dict (it has been put back).",
-        )
-    return _blocks_of(cfg, limit)
+        told = f"{told} Your code raises {error!r}."
+        raise Mistake("wrong-error", told) from None
+    raise Mistake("no-error", f"{told} Your result is {result}.")
 
 
-def _put_back(family, before):
-    """The same dicts with the same entries: notebooks hold on to them."""
-    for size, cfg in family.items():
-        cfg.clear()
-        cfg.update(before[size])
-    GPT2_CONFIGS.clear()
-    GPT2_CONFIGS.update(family)
-
-
-def _blocks_of(cfg, limit):
-    if cfg is None and not _right(limit):
-        return "None"  # no ValueError, as is said later
-    _expect_config(cfg, limit)
-    xl, n_layers = GPT2_CONFIGS[XL], cfg["n_layers"]
-    if list(sorted(cfg)) != sorted(xl):
-        raise Mistake(
-            "keys-changed",
-            f"your configuration has the keys {', '.join(map(str, cfg))}; "
-            f"expected XL's: {', '.join(xl)}.",
-        )
-    for size, other in GPT2_CONFIGS.items():
-        if size != XL and cfg | {"n_layers": 0} == other | {"n_layers": 0}:
-            raise Mistake(
-                "wrong-size",
-                f"your configuration is the one of {size}; expected XL's.",
-            )
-    for key in xl:
-        if key != "n_layers" and cfg[key] != xl[key]:
-            raise Mistake(
-                "other-entry-changed",
-                f"{key} is {cfg[key]} in your configuration and {xl[key]} in "
-                "XL's: only n_layers may change.",
-            )
-    if not isinstance(n_layers, Integral) or isinstance(n_layers, bool):
-        raise Mistake(
-            "layers-not-whole",
-            f"n_layers is {n_layers!r} ({type(n_layers).__name__}); expected "
-            "a whole number (int). Does a division `/` come in?",
-        )
-    possible = _right(limit)
-    return int(n_layers) if possible else f"a model of {n_layers} blocks"
-
-
-def _expect_config(cfg, limit):
-    if isinstance(cfg, dict) and "n_layers" in cfg:
-        return
-    name, what = "not-a-config", f"{type(cfg).__name__}"
-    if cfg is None:
-        name, what = "returns-none", "None"
-    elif isinstance(cfg, int | float):
-        name, what = "layers-not-config", f"the number {cfg}"
-    raise Mistake(
-        name,
-        f"for {limit:,} bytes your function returns {what}; expected a whole "
-        "configuration, XL's with another n_layers.",
-    )
-
-
-def _explain_fit(fits):
-    possible = {x: got for x, got in fits.items() if _right(x)}
-    wrong = [x for x, got in possible.items() if got != _right(x)]
-    if not wrong:
-        _miss_an_error(next(x for x in fits if fits[x] != _right(x)), fits)
-    seen = _seen_fit(wrong[0], fits)
-    for name, ways, where in FIT_MISTAKES:
-        for way in ways:
-            if all(way(x) == got for x, got in possible.items()):
-                raise Mistake(name, seen + where)
-    if len(set(possible.values())) == 1 and fits[wrong[0]]:
-        raise Mistake(
-            "limit-ignored",
-            seen + "Every limit gives this answer: does it depend on "
-            "`limit_bytes`?",
-        )
-    name, where = "too-few-blocks", "More would fit: what is too much?"
-    if fits[wrong[0]] == 0:
-        name, where = "fits-yet-refused", "When may the error come?"
-    elif fits[wrong[0]] > _right(wrong[0]):
-        name, where = "too-many-blocks", "They do not fit: what is left out?"
-    raise Mistake(name, seen + where)
-
-
-def _miss_an_error(limit, fits):
-    raise Mistake(
-        "no-error",
-        f"{limit:,} bytes are less than one block needs "
-        f"({BYTES * _need(1):,}), and your function returns {fits[limit]}; "
-        "expected a ValueError.",
-    )
-
-
-def _seen_fit(limit, fits):
-    got, want = fits[limit], _right(limit)
-    what = f"you keep {got or 'no'} blocks" + " (ValueError)" * (not got)
-    return (
-        f"for {limit:,} bytes {what}; expected {want}, which take "
-        f"{BYTES * _need(want):,} bytes (one block more: "
-        f"{BYTES * _need(want + 1):,}). "
-    )
+def _blocks(fn, limit, built):
+    """Number of blocks in the learner's answer; 0 stands for ValueError."""
+    try:
+        cfg = _fitted(fn, limit, built)
+    except ValueError:
+        return 0
+    _blame_fault(cfg, CONFIG_FAULTS)
+    return int(cfg["n_layers"])

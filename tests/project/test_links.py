@@ -1,13 +1,16 @@
 """Launch links lead to this repository's notebooks on Binder."""
 
+import os
 import re
 import runpy
 import shutil
+import subprocess
 from pathlib import Path
 from types import SimpleNamespace
 from urllib.parse import parse_qs, quote, urlsplit
 
 import pytest
+import yaml
 from test_notebook_format import NAMES
 
 ROOT = Path(__file__).parents[2]
@@ -20,40 +23,41 @@ def read(name, root=ROOT):
 
 
 def found(text):
-    return re.findall(r"https://mybinder\.org/[^)\s\"]*", text)
+    """Where the badges lead."""
+    return re.findall(rf"(?={links.BADGE}).*?\)\]\((.*?)\)", text)
+
+
+def in_use():
+    """The address that the links have now, or None."""
+    place = re.search(r"mybinder\.org/v2/gh/([^/]+/[^/]+)/", read(FILES[0]))
+    return place and f"https://github.com/{place[1]}"
 
 
 @pytest.fixture
 def copy(tmp_path):
     """The files that hold links, to write to."""
     (tmp_path / "notebooks").mkdir()
-    for name in [*FILES, "pyproject.toml"]:
+    for name in FILES:
         shutil.copy(ROOT / name, tmp_path / name)
     return tmp_path
 
 
-def move(copy, address):
-    """Give the copy another address and its links."""
-    text = read("pyproject.toml", copy)
-    text = text.replace(links.repository(copy), address)
-    (copy / "pyproject.toml").write_text(text, encoding="utf-8")
-    links.main(copy)
-
-
 def test_every_link_is_what_the_command_writes(copy):
-    links.main(copy)
+    links.write_links(in_use(), copy)
     for name in FILES:
         assert read(name, copy) == read(name), f"run binder/links.py: {name}"
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_links_are_quoted_and_their_files_exist(name):
+def test_links_are_quoted_and_their_files_exist(name, copy):
+    links.write_links("https://github.com/a-school/gpt-course", copy)
     opened = []
-    for link in found(read(name)):
+    for link in found(read(name, copy)):
         url = urlsplit(link)
         (path,) = parse_qs(url.query, strict_parsing=True)["urlpath"]
         assert url.query == f"urlpath={quote(path, safe='')}"
-        assert url.path == quote(url.path) and url.path.endswith("/HEAD")
+        assert url.hostname == "mybinder.org"
+        assert url.path == "/v2/gh/a-school/gpt-course/HEAD"
         opened.append(path.removeprefix("lab/tree/"))
         assert (ROOT / opened[-1]).exists()
     assert opened == (
@@ -61,35 +65,35 @@ def test_links_are_quoted_and_their_files_exist(name):
     )
 
 
-def test_the_address_stands_in_one_place():
-    address = links.repository()
-    assert read("pyproject.toml").count(address) == 1
-    place = urlsplit(address).path.strip("/")
+def test_badges_are_files_of_the_series(copy):
+    for address in (None, "https://github.com/a-school/gpt-course"):
+        links.write_links(address, copy)
+        for name in FILES:
+            images = re.findall(r"\[!\[.*?\]\((.*?)\)\]\(", read(name, copy))
+            assert len(images) == len(found(read(name, copy))) > 0
+            for image in images:
+                assert (ROOT / name).parent.joinpath(image).is_file()
+
+
+def test_without_an_address_a_badge_says_so_and_leads_to_the_readme(copy):
+    links.write_links("https://github.com/a-school/gpt-course", copy)
+    links.write_links(None, copy)
     for name in FILES:
-        assert read(name).count(place) == len(found(read(name))), name
+        text = read(name, copy)
+        readme = "" if name == "README.md" else "../README.md"
+        assert "mybinder.org/v2" not in text
+        assert "[![Not yet on Binder: this copy's address is" in text
+        assert set(found(text)) == {f"{readme}#on-binder"}
+        assert (
+            "[![Not yet on Binder: this copy's address is not known]" in text
+        )
+    assert "\n### On Binder\n" in read("README.md")
 
 
-def test_the_badge_is_a_file_of_the_series():
-    for name in FILES:
-        images = re.findall(r"\[!\[.*?\]\((.*?)\)\]\(", read(name))
-        assert len(images) == len(found(read(name)))
-        for image in images:
-            assert (ROOT / name).parent.joinpath(image).is_file()
-
-
-def test_after_a_move_all_links_are_new(copy):
-    before = {name: read(name, copy) for name in FILES}
-    address = links.repository(copy)
-    move(copy, "https://github.com/a-school/gpt-course.git/")
-    for name in FILES:
-        new = found(read(name, copy))
-        assert len(new) == len(found(before[name])) > 0
-        for link in new:
-            assert link.startswith(
-                "https://mybinder.org/v2/gh/a-school/gpt-course/HEAD?urlpath="
-            )
-    move(copy, address)
-    assert {name: read(name, copy) for name in FILES} == before
+def test_after_a_move_and_back_all_is_as_before(copy):
+    for address in ("https://github.com/a/b", in_use()):
+        links.write_links(address, copy)
+    assert all(read(name, copy) == read(name) for name in FILES)
 
 
 def test_a_badge_that_is_missing_is_put_there(copy):
@@ -100,16 +104,14 @@ def test_a_badge_that_is_missing_is_put_there(copy):
         )  # a line of a notebook's file
         assert not found(text)
         (copy / name).write_text(text, encoding="utf-8")
-    links.main(copy)
-    for name in FILES:
-        assert read(name, copy) == read(name)
+    links.write_links(in_use(), copy)
+    assert all(read(name, copy) == read(name) for name in FILES)
 
 
 @pytest.mark.parametrize(
     "address, place",
     [
         ("https://github.com/o/r", "gh/o/r"),
-        ("https://github.com/o/r.git", "gh/o/r"),
         (
             "https://git.example.org/a/b",
             "git/https%3A%2F%2Fgit.example.org%2Fa%2Fb",
@@ -123,6 +125,84 @@ def test_addresses_and_names_are_quoted(address, place):
     )
 
 
+@pytest.mark.parametrize(
+    "said, address",
+    [
+        ("o/r", "https://github.com/o/r"),
+        ("https://github.com/o/r", "https://github.com/o/r"),
+        ("https://github.com/o/r.git/", "https://github.com/o/r"),
+        ("https://me:secret@github.com/o/r.git", "https://github.com/o/r"),
+        ("git@github.com:o/r.git", "https://github.com/o/r"),
+        ("ssh://git@github.com:22/o/r.git", "https://github.com/o/r"),
+        ("git@git.example.org:a/b/c", "https://git.example.org/a/b/c"),
+        ("", None),
+        ("../series", None),
+        ("/home/somebody/series", None),
+        ("file:///home/somebody/series", None),
+        (r"C:\\Users\\somebody\\series", None),
+    ],
+)
+def test_what_git_calls_a_repository_becomes_an_address(said, address):
+    assert links.as_address(said) == address
+
+
+def test_the_address_is_found(tmp_path):
+    found = links.find_address
+    runner = {"GITHUB_REPOSITORY": "fork/r"}
+    assert found(["o/r"], runner, tmp_path) == "https://github.com/o/r"
+    assert found([], runner, tmp_path) == "https://github.com/fork/r"
+    assert found([], {}, tmp_path) is None
+    git("init", "-q", folder=tmp_path)
+    git("remote", "add", "origin", "git@github.com:o/r.git", folder=tmp_path)
+    assert found([], {}, tmp_path) == "https://github.com/o/r"
+
+
 def test_a_notebook_that_readme_does_not_name_is_told():
-    with pytest.raises(ValueError, match="0 places, not one, for .*Run note"):
-        links.update_readme("# Title\n", links.repository(), ["09.ipynb"])
+    with pytest.raises(ValueError, match="0 places, not one, for .*Not yet"):
+        links.update_readme("# Title\n", None, ["09.ipynb"])
+
+
+# --- the workflow ----------------------------------------------------------
+
+
+def git(*arguments, folder):
+    command = ["git", "-c", "user.name=n", "-c", "user.email=e@example.org"]
+    done = subprocess.run(
+        [*command, *arguments], cwd=folder, check=True, capture_output=True
+    )
+    return done.stdout.decode("utf-8")
+
+
+def test_the_first_push_repairs_every_badge(tmp_path):
+    """The workflow's steps, on a clone of a repository that knows nothing."""
+    file = ROOT / ".github" / "workflows" / "links.yml"
+    workflow = yaml.safe_load(file.read_text(encoding="utf-8"))
+    steps = [
+        s["run"] for s in workflow["jobs"]["links"]["steps"] if "run" in s
+    ]
+    hub, clone = tmp_path / "hub.git", tmp_path / "clone"
+    git("init", "-q", "--bare", "-b", "main", str(hub), folder=tmp_path)
+    git("clone", "-q", str(hub), str(clone), folder=tmp_path)
+    for name in [*FILES, "binder/links.py"]:
+        (clone / name).parent.mkdir(exist_ok=True)
+        shutil.copy(ROOT / name, clone / name)
+    git("checkout", "-q", "-b", "main", folder=clone)
+    git("add", "-A", folder=clone)
+    git("commit", "-qm", "First", folder=clone)
+    git("push", "-q", "-u", "origin", "main", folder=clone)
+    environment = os.environ | {"GITHUB_REPOSITORY": "a-school/gpt-course"}
+    for _ in range(2):  # the second time there is nothing to commit
+        for step in steps:
+            subprocess.run(
+                ["bash", "-e", "-c", step],
+                cwd=clone,
+                env=environment,
+                check=True,
+            )
+    log = git("log", "--format=%s", folder=hub).splitlines()
+    assert log == ["Lead the launch links to this repository", "First"]
+    for name in FILES:
+        text = git("show", f"main:{name}", folder=hub)
+        assert text.count("mybinder.org/v2/gh/a-school/gpt-course/") == len(
+            found(text)
+        )

@@ -28,9 +28,20 @@ def test_ci_runs_the_readmes_commands_and_has_none_of_its_own():
     assert "pip install" not in script and "pytest" not in script
 
 
+def sections():
+    """What GitHub calls the README's sections in a link."""
+    headings = re.findall(r"^#+ (.*)", README, flags=re.M)
+    return [
+        re.sub(r"[^\w -]", "", h).lower().replace(" ", "-") for h in headings
+    ]
+
+
 @pytest.mark.parametrize("link", re.findall(r"\]\(([^)]+)\)", README))
 def test_every_link_leads_somewhere(link):
-    assert link.startswith("https://") or (ROOT / link).exists()
+    if link.startswith("#"):
+        assert link[1:] in sections()
+    else:
+        assert link.startswith("https://") or (ROOT / link).exists()
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -5,6 +5,7 @@ import textwrap
 
 import pytest
 import torch
+from renamed import renamed
 from torch import nn
 from torch.nn import functional as F
 
@@ -922,6 +923,16 @@ WRONG = [
     ("scaled-by-full-width", steps((SCALE, "scores / self.d_out**0.5"),
                                    ("length), 1)", "length), 2)"))),
     ("not-scaled", steps((SCALE, "scores"), ("@ v", "@ k"))),
+    # A layer that is left over hides nothing.
+    ("not-scaled", steps((SCALE, "scores"), (
+        "        self.dropout =",
+        "        self.a = nn.Linear(d_in, d_out)\n        self.dropout ="))),
+    ("not-trainable", steps((
+        "        self.dropout =",
+        "        self.W_key.requires_grad_(False)\n        self.dropout ="))),
+    ("mode-dependent", steps((DROP, f"{DROP}\n        if self.training:\n"
+                              "            weights = weights.roll(1, 0)"))),
+    ("output-not-finite", steps((SCALE, "scores * torch.inf"))),
 ]  # fmt: skip
 
 
@@ -930,7 +941,8 @@ WRONG = [
 )
 def test_wrong_answers_are_told_their_mistake(name, source):
     result = check(answer(source))
-    assert (result.status, result.mistake) == ("failed", name), result
+    assert result.status == "failed", result
+    assert result.mistake == renamed(name, "attention"), result
 
 
 WORDS = [

@@ -4,6 +4,7 @@ import textwrap
 
 import pytest
 import torch
+from renamed import renamed
 from torch import nn
 from torch.nn import functional as F
 
@@ -405,7 +406,8 @@ WRONG_INIT = [
 
 def assert_wrong(check, cls, name):
     result = check(cls)
-    assert (result.status, result.mistake) == ("failed", name), result
+    expected = ("failed", renamed(name, "block"))
+    assert (result.status, result.mistake) == expected, result
     assert len(result.message) > 40
 
 
@@ -430,6 +432,37 @@ def test_dropout_of_other_makes():
     assert_wrong(transformer_block, made(body), "dropout-not-scaled")
     whole = INIT.replace("nn.Dropout(", "nn.Dropout1d(")
     assert_wrong(transformer_block, made(PRE, whole), "dropout-whole-tokens")
+    rare = body.replace(">= self.drop_shortcut.p", ">= p**2")
+    rare = "p = self.drop_shortcut.p\n" + rare
+    assert_wrong(transformer_block, made(rare), "wrong-drop-share")
+    right = body.replace("return y *", "return y / max(1 - p, 1e-9) *")
+    right = "p = self.drop_shortcut.p\n" + right
+    result = transformer_block(made(right))
+    assert result.status == "passed", result
+
+
+def test_two_mistakes():
+    both = halves("x = x + drop(att(x))", "x = x - drop(ff(norm2(x)))")
+    result = transformer_block(made(both))
+    assert result.mistake == "norm-missing"
+    assert "a second mistake: The second half" in result.message
+    other = halves("x = drop(x) + att(norm1(x))", "x = x + ff(norm2(x))")
+    result = transformer_block(made(other))
+    assert result.mistake == "second-dropout-missing"
+    assert "a second mistake: The first half" in result.message
+
+
+def test_a_part_that_overwrites_its_input():
+    norm = """
+    class InPlace(LayerNorm):
+        def forward(self, x):
+            x -= x.mean(-1, keepdim=True)
+            return super().forward(x)
+    """
+    init = textwrap.dedent(norm) + INIT.replace("= LayerNorm", "= InPlace")
+    assert_wrong(transformer_block, made(PRE, init), "input-overwritten")
+    # And the inputs of the checks are as they were.
+    assert transformer_block(TransformerBlock).status == "passed"
 
 
 def test_not_a_class_and_wrong_signature():
@@ -551,6 +584,7 @@ RIGHT = {
         )
     ),
     "keyword": made(PRE.replace("self.att(self", "self.att(x=self")),
+    "norm by keyword": made(PRE.replace("norm1(x)", "norm1(x=x)")),
     "clone": made("s = x.clone()\n" + PRE.replace("x = x +", "x = s +", 1)),
     "in place on a fresh tensor": made(
         "h = self.drop_shortcut(self.att(self.norm1(x)))\n"
@@ -888,6 +922,25 @@ RIGHT_RATES = {
 def test_right_rates(style):
     result = drop_rates(RIGHT_RATES[style])
     assert result.status == "passed", result
+
+
+def test_rates_that_no_module_tells():
+    functional = PRE.replace(
+        "self.drop_shortcut(",
+        "F.dropout(p=self.rate, training=self.training, input=",
+    )
+    init = RATES.replace(
+        'self.drop_shortcut = nn.Dropout(cfg["drop_rate_shortcut"])',
+        'self.rate = cfg["drop_rate_attn"]',
+    )
+    assert_wrong(drop_rates, made(functional, init), "shortcut-rate-wrong")
+    init = init.replace('self.rate = cfg["drop_rate_attn"]', "self.rate = 0.3")
+    assert_wrong(drop_rates, made(functional, init), "drop-rate-not-handed-on")
+    own = OWN_PARTS.replace(
+        'self.rate = cfg["n_heads"], cfg["drop_rate"]',
+        'self.rate = cfg["n_heads"], cfg["drop_rate_shortcut"]',
+    ).replace('p=cfg["drop_rate"]', 'p=cfg["drop_rate_shortcut"]')
+    assert_wrong(drop_rates, made(PRE, own), "attention-rate-wrong")
 
 
 def test_a_subclass_with_rates():

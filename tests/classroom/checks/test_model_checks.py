@@ -5,6 +5,7 @@ import textwrap
 
 import pytest
 import torch
+from renamed import renamed
 from torch import nn
 from torch.nn import functional as F
 
@@ -322,7 +323,7 @@ WRONG_INIT = [
         "",
     ),
     ("position-table-size", 'cfg["context_length"]', 'cfg["vocab_size"]'),
-    ("position-table-size", 'cfg["context_length"]', "1024"),
+    ("size-hardcoded", 'cfg["context_length"]', "1024"),
     (
         "token-table-size",
         'nn.Embedding(cfg["vocab_size"], emb_dim)',
@@ -351,6 +352,7 @@ WRONG_INIT = [
 
 def assert_wrong(check, answer, name):
     result = check(answer)
+    name = renamed(name, "model")
     assert (result.status, result.mistake) == ("failed", name), result
     assert len(result.message) > 40
 
@@ -364,7 +366,8 @@ def changed(code, changes):
 
 @pytest.mark.parametrize("case", WRONG_FORWARD, ids=lambda case: case[0])
 def test_wrong_forward(case):
-    assert_wrong(gpt_model, made(changed(FORWARD, case[1:])), case[0])
+    answer = made(changed(FORWARD, case[1:]))
+    assert_wrong(gpt_model, answer, renamed(case[0], "model, forward"))
 
 
 @pytest.mark.parametrize("case", WRONG_INIT, ids=lambda case: case[0])
@@ -389,7 +392,7 @@ def test_blocks_in_a_list_with_the_rest_right():
     init = INIT.replace(f"nn.Sequential(\n    {BLOCKS}\n)", f"[{BLOCKS}]")
     forward = FORWARD.replace(STACK, loop("x = block(x)"))
     result = gpt_model(made(forward, init))
-    assert result.mistake == "blocks-in-list"
+    assert result.mistake == renamed("blocks-in-list")
     assert "876" in result.message and "8268" in result.message
 
 
@@ -529,6 +532,15 @@ RIGHT = {
             'self.drop_emb = nn.Dropout(cfg["drop_rate"])',
             'self.rate = cfg["drop_rate"]',
         ),
+    ),
+    "functional norm": with_forward(
+        NORM,
+        "x = F.layer_norm(x, x.shape[-1:], self.final_norm.scale, "
+        "self.final_norm.shift)\n",
+    ),
+    "dropout by hand": with_forward(
+        DROP,
+        "if self.training:\n    x = x * (torch.rand_like(x) > 0.4) / 0.6\n",
     ),
     "einsum": with_forward(
         HEAD, 'torch.einsum("bte,ve->btv", x, self.out_head.weight)'

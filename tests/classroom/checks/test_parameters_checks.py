@@ -5,6 +5,7 @@ import copy
 import numpy
 import pytest
 import torch
+from renamed import renamed
 
 from classroom.checks.parameters import fit_xl, parameter_count
 from gptlib import GPT2_CONFIGS, GPT_CONFIG_124M, GPTModel, count_parameters
@@ -231,6 +232,10 @@ WRONG_COUNTS = [
                                   "    return 163_009_536")]),
     ("config-ignored", MODEL,
      [("GPTModel(cfg)", "GPTModel(GPT_CONFIG_124M)"), ("if tied", "if 0")]),
+    ("config-ignored", FORMULA, [("    return total", "    return 7")]),
+    ("config-ignored", FORMULA,
+     [("    d,", "    cfg = GPT_CONFIG_124M\n    d,")]),
+    ("real-memory", MODEL, [('"meta"', '"cpu"')]),
     ("mib-returned", FORMULA, [("return total",
                                 "return total * 4 / 1024**2")]),
     ("mib-returned", MODEL, [("return total",
@@ -255,6 +260,9 @@ WRONG_COUNTS = [
     ("returns-none", FORMULA, [("return total", "print(total)")]),
     ("returns-none", MODEL, [("    return total", "        return total")]),
     ("config-changed", FORMULA, [("    d,", "    cfg['a'] = 1\n    d,")]),
+    ("config-changed", FORMULA,
+     [("    d,", "    cfg['n_layers'] += 1\n    d,"),
+      ("return total", "return total + 7")]),
     ("config-changed", MODEL, [("    with", "    cfg['n_heads'] = 1\n"
                                 "    with")]),
     ("wrong-count", FORMULA, [("return total", "return total + 7")]),
@@ -277,6 +285,7 @@ WRONG_COUNTS = [
 )
 def test_wrong_counts_are_diagnosed(name, source, changes):
     result = parameter_count(made(source, *changes))
+    name = renamed(name, "parameters")
     assert (result.status, result.mistake) == ("failed", name), result
     assert any(digit in result.message for digit in "0123456789None")
 
@@ -286,6 +295,12 @@ def test_the_message_holds_configuration_and_both_numbers():
     message = parameter_count(wrong).message
     for word in ("vocab_size=101", "tied=True", "19,584", "17,160"):
         assert word in message, message
+
+
+def test_a_changed_configuration_spoils_no_later_check():
+    changing = made(FORMULA, ("    d,", "    cfg['n_layers'] += 1\n    d,"))
+    assert parameter_count(changing).status == "failed"
+    assert parameter_count(made(FORMULA)).status == "passed"
 
 
 def test_the_message_of_a_megabyte_holds_its_number():
@@ -335,7 +350,8 @@ def test_an_exception_names_line_and_cause(check):
 
 def test_a_wrong_signature_is_a_message():
     result = parameter_count(lambda cfg: 3)
-    assert (result.status, result.mistake) == ("failed", "exception")
+    found = result.status, result.mistake
+    assert found == ("failed", "wrong-signature")
 
 
 # --- fit_xl --------------------------------------------------------------
@@ -521,6 +537,7 @@ def test_wrong_fits_are_diagnosed(name, source, changes):
     before = copy.deepcopy(GPT2_CONFIGS)
     xl = GPT2_CONFIGS[XL]
     result = fit_xl(made(source, *changes))
+    name = renamed(name, "parameters")
     assert (result.status, result.mistake) == ("failed", name), result
     assert before == GPT2_CONFIGS and GPT2_CONFIGS[XL] is xl
 

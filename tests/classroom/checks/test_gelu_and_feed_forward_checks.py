@@ -8,10 +8,11 @@ import time
 import pytest
 import torch
 import torch.nn.functional as F
+from renamed import renamed
 from torch import nn
 
 import gptlib
-from classroom.checks.feed_forward import feed_forward, gelu, swiglu
+from classroom.checks.gelu_and_feed_forward import feed_forward, gelu, swiglu
 from classroom.checks.guard import HINTS
 
 
@@ -111,7 +112,7 @@ WRONG_GELU = [
 @pytest.mark.parametrize("name, formula", WRONG_GELU)
 def test_a_wrong_gelu_is_named(name, formula):
     result = gelu(curve(formula, "y = 1"))
-    assert (result.status, result.mistake) == ("failed", name), result
+    assert (result.status, result.mistake) == ("failed", renamed(name)), result
     assert len(result.message) < 500
 
 
@@ -180,6 +181,8 @@ def test_a_right_gelu_passes(style):
     "formula, words",
     [
         ("F.gelu(x)", ["exact form", "tanh form was asked for", "trained"]),
+        ("F.gelu(x)", ["gives 2.7928;", "expected 2.7933."]),
+        ("x", ["gives -6; expected 0.", "without any bend"]),
         ("torch.relu(x)", ["ReLU", "expected"]),
         (HALF.replace("0.044715", "0.04715"), ["0.04715", "0.044715"]),
         (HALF.replace("2 / math.pi", "3 / math.pi"), ["0.9772", "0.7979"]),
@@ -317,7 +320,7 @@ WRONG_FF = [
 @pytest.mark.parametrize("name, init, forward", WRONG_FF)
 def test_a_wrong_feed_forward_is_named(name, init, forward):
     result = feed_forward(written(init, forward))
-    assert (result.status, result.mistake) == ("failed", name), result
+    assert (result.status, result.mistake) == ("failed", renamed(name)), result
     assert len(result.message) < 500
 
 
@@ -405,7 +408,7 @@ def test_a_right_feed_forward_passes(style):
         (
             TWO,
             "y = x.cumsum(1)\n" + FF.replace("(x)", "(y)"),
-            ["position 1", "position 2"],
+            ["position 0", "position 1"],
         ),
         (
             sequence(UP, "nn.ReLU()", DOWN),
@@ -418,6 +421,24 @@ def test_the_message_of_feed_forward_says_what_was_seen(init, forward, words):
     message = feed_forward(written(init, forward)).message
     for word in words:
         assert word in message
+
+
+@pytest.mark.parametrize(
+    "name, forward",
+    [
+        ("shortcut-inside", "return x + self.fc2(F.gelu(self.fc1(x)))"),
+        ("bias-unused", "h = x @ self.fc1.weight.T\n"
+         "return self.fc2(F.gelu(h))"),
+        ("activation-after-second",
+         "return F.relu(self.fc2(F.gelu(self.fc1(x))))"),
+        ("activation-twice",
+         "return self.fc2(F.gelu(F.gelu(self.fc1(x))))"),
+    ],
+)  # fmt: skip
+def test_an_accepted_exact_gelu_is_no_second_mistake(name, forward):
+    result = feed_forward(written(TWO, forward))
+    assert result.mistake == name
+    assert "second mistake" not in result.message
 
 
 # --- SwiGLU --------------------------------------------------------------
@@ -474,6 +495,9 @@ WRONG_SWIGLU = [
         "self.down = nn.Linear(h, d, bias=False)", "").replace(
             "self.up = nn.Linear(d, h, bias=False)", ""),
      "return F.silu(self.gate(x))"),
+    ("layer-missing", GATES.replace(
+        "self.up = nn.Linear(d, h, bias=False)", ""),
+     "return self.down(F.silu(self.gate(x)))"),
     ("extra-layer", GATES + "self.o = nn.Linear(d, d, bias=False)", SWIGLU),
     ("not-registered", 'd = cfg["emb_dim"]\nself.layers = [nn.Linear(d, d)]',
      "return self.layers[0](x)"),
@@ -489,7 +513,7 @@ WRONG_SWIGLU = [
 @pytest.mark.parametrize("name, init, forward", WRONG_SWIGLU)
 def test_a_wrong_swiglu_is_named(name, init, forward):
     result = swiglu(written(init, forward))
-    assert (result.status, result.mistake) == ("failed", name), result
+    assert (result.status, result.mistake) == ("failed", renamed(name)), result
     assert len(result.message) < 500
 
 
@@ -498,6 +522,10 @@ d = cfg["emb_dim"]
 self.h = round(8 * d / 3)
 self.both = nn.Linear(d, 2 * self.h, bias=False)
 self.down = nn.Linear(self.h, d, bias=False)
+"""
+FUSED_FORWARD = """
+g, u = self.both(x).split(self.h, dim=-1)
+return self.down(F.silu(g) * u)
 """
 RIGHT_SWIGLU = {
     "the reference": written(GATES, SWIGLU),
@@ -515,8 +543,7 @@ RIGHT_SWIGLU = {
                       "h, bias=False), nn.SiLU())\nself.up").replace(
             "gate = ", "gate = nn.Sequential("),
         "return self.down(self.gate(x) * self.up(x))"),
-    "fused": written(FUSED, "g, u = self.both(x).split(self.h, dim=-1)\n"
-                     "return self.down(F.silu(g) * u)"),
+    "fused": written(FUSED, FUSED_FORWARD),
     "fused, up first": written(FUSED, "u, g = self.both(x).chunk(2, dim=-1)\n"
                                "return self.down(F.silu(g) * u)"),
     "(in, out)": written(
@@ -537,6 +564,12 @@ RIGHT_SWIGLU = {
 def test_a_right_swiglu_passes(style):
     result = swiglu(RIGHT_SWIGLU[style])
     assert (result.status, result.mistake) == ("passed", None), result
+
+
+def test_the_widths_of_a_fused_swiglu_are_named():
+    down = FUSED.replace("round(8 * d / 3)", "8 * d // 3")
+    result = swiglu(written(down, FUSED_FORWARD))
+    assert result.mistake == "width-rounded-down"
 
 
 # --- all three -----------------------------------------------------------

@@ -6,11 +6,12 @@ import time
 import pytest
 import torch
 import torch.nn.functional as F
+from renamed import renamed
 from torch import nn
 
 import gptlib
 from classroom.checks.guard import HINTS
-from classroom.checks.layer_norm import layer_norm, rms_norm
+from classroom.checks.layer_normalization import layer_norm, rms_norm
 
 INIT = """
 self.eps = 1e-5
@@ -184,7 +185,7 @@ WRONG_FORWARDS = [
 @pytest.mark.parametrize("name, forward", WRONG_FORWARDS)
 def test_a_wrong_layer_norm_is_named(name, forward):
     result = layer_norm(written(INIT, forward))
-    assert (result.status, result.mistake) == ("failed", name), result
+    assert (result.status, result.mistake) == ("failed", renamed(name)), result
     assert len(result.message) < 500
 
 
@@ -238,7 +239,7 @@ WRONG_INITS = [
 @pytest.mark.parametrize("name, init, forward", WRONG_INITS)
 def test_wrong_parameters_are_named(name, init, forward):
     result = layer_norm(written(init, forward))
-    assert (result.status, result.mistake) == ("failed", name), result
+    assert (result.status, result.mistake) == ("failed", renamed(name)), result
 
 
 class Renamed(nn.LayerNorm):
@@ -405,7 +406,7 @@ WRONG_RMS = [
 @pytest.mark.parametrize("name, forward", WRONG_RMS)
 def test_a_wrong_rms_norm_is_named(name, forward):
     result = rms_norm(written(RMS_INIT, forward))
-    assert (result.status, result.mistake) == ("failed", name), result
+    assert (result.status, result.mistake) == ("failed", renamed(name)), result
 
 
 @pytest.mark.parametrize(
@@ -419,7 +420,8 @@ def test_a_wrong_rms_norm_is_named(name, forward):
     ],
 )
 def test_a_wrong_scale_of_rms_norm_is_named(name, init):
-    assert rms_norm(written(init, RMS_FORWARD)).mistake == name
+    result = rms_norm(written(init, RMS_FORWARD))
+    assert result.mistake == renamed(name)
 
 
 class SubclassedRMS(nn.RMSNorm):

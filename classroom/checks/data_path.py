@@ -1,0 +1,720 @@
+"""GPT's data path, which notebook 01's skeleton and the model share.
+
+A learner's model is compared with a composition of its own parts: first in
+evaluation, then in training. Its blocks are cheap functions meanwhile, each
+another one, so that their order shows even where they are placeholders.
+"""
+
+import contextlib
+from functools import partial
+
+import torch
+from torch import nn
+from torch.nn.functional import dropout, embedding, linear
+from torch.overrides import TorchFunctionMode
+
+from classroom.checks.edits import Task, blame, known
+from classroom.checks.modules import construct, randomized
+from classroom.checks.result import Mistake
+from classroom.checks.tensors import difference, expect_tensor, same
+
+# No two are equal, so that each shape tells which sizes made it.
+SIZES = {
+    "vocab_size": 31,
+    "context_length": 9,
+    "emb_dim": 12,
+    "n_heads": 3,
+    "n_layers": 4,
+    "drop_rate": 0.4,
+    "qkv_bias": False,
+}
+TABLES = {
+    "tok_emb": ("vocab_size", "emb_dim"),
+    "pos_emb": ("context_length", "emb_dim"),
+    "out_head": ("vocab_size", "emb_dim"),
+}
+MISSING = {
+    "tok_emb": ("token-embedding-missing", "the table of token vectors"),
+    "pos_emb": ("position-embedding-missing",
+                "the table of position vectors: without it, word order is "
+                "lost"),
+    "trf_blocks": ("blocks-missing", "the stack of blocks"),
+    "final_norm": ("final-norm-missing", "the norm after the blocks"),
+    "out_head": ("head-missing", "the layer from vectors to logits"),
+}  # fmt: skip
+
+
+# --- the solution, and what mistakes make of it ----------------------------
+
+
+def logits(
+    in_idx, tok_emb, pos_emb, drop_emb, trf_blocks, final_norm, out_head
+):
+    positions = torch.arange(in_idx.shape[1], device=in_idx.device)
+    token, place = embedding(in_idx, tok_emb), embedding(positions, pos_emb)
+    x = token + place
+    x = drop_emb(x)
+    for block in trf_blocks:
+        x = block(x)
+    x = final_norm(x)
+    return linear(x, out_head)
+
+
+ARANGE = "torch.arange(in_idx.shape[1], device=in_idx.device)"
+LOOKED_UP = "embedding(positions, pos_emb)"
+LOOP = "for block in trf_blocks:\n    x = block(x)"
+HEAD = "linear(x, out_head)"
+NO_DROP = {"x = drop_emb(x)": "pass"}
+NO_NORM = {"x = final_norm(x)": "pass"}
+
+
+def _on_head(*written):
+    """Edits that do something to the logits."""
+    return [{HEAD: text.format(HEAD)} for text in written]
+
+
+# What shows in evaluation.
+PATH = [
+    *(known("positions-constant",
+            f"This fits the vector of {which} position for each token. Which "
+            "positions is pos_emb asked for?",
+            {ARANGE: f"torch.full(in_idx.shape[1:], {row})"})
+      for which, row in [("the first", 0), ("the second", 1),
+                         ("the last token's", "in_idx.shape[1] - 1"),
+                         ("the next token's", "in_idx.shape[1]"),
+                         ("the table's last", "len(pos_emb) - 1")]),
+    known("positions-off-by-one",
+          "This fits positions that start at 1; the table's rows count from "
+          "0.",
+          {ARANGE: "torch.arange(1, in_idx.shape[1] + 1)"}),
+    known("positions-off-by-one",
+          "This fits positions that start at -1, the table's last row; they "
+          "count from 0.",
+          {ARANGE: "torch.arange(-1, in_idx.shape[1] - 1) % len(pos_emb)"}),
+    known("positions-reversed",
+          "This fits positions that run from the last to the first.",
+          {ARANGE: f"{ARANGE}.flip(0)"}),
+    known("positions-from-the-end",
+          "This fits the last rows of the position table. A text starts at "
+          "position 0, however long it is.",
+          {ARANGE: "torch.arange(len(pos_emb))[-in_idx.shape[1] :]"}),
+    known("positions-along-batch",
+          "This fits positions counted along the batch. in_idx.shape is "
+          "(batch, tokens): which of the two should be counted?",
+          {"shape[1]": "shape[0]"},
+          {ARANGE: "torch.arange(in_idx.shape[0])[:, None]"}),
+    known("positions-of-all-tokens",
+          "This fits positions counted through the whole batch. Each text "
+          "starts again at 0.",
+          {"in_idx.shape[1]": "in_idx.numel()"}),
+    known("positions-of-full-context",
+          "This fits positions for context_length tokens, also for a shorter "
+          "text. How many tokens does in_idx have?",
+          {"in_idx.shape[1]": "len(pos_emb)"}),
+    known("positions-from-token-ids",
+          "This fits a position table that is asked for the token IDs; "
+          "expected 0, 1, 2, …, whatever the tokens are.",
+          {ARANGE: "in_idx"}),
+    known("position-embedding-unused",
+          "This fits token vectors alone: one token four times would give "
+          "four equal rows of logits. Are the position vectors added?",
+          {"token + place": "token"}),
+    known("positions-averaged",
+          "This fits one vector for all positions, their mean or sum.",
+          {LOOKED_UP: f"{LOOKED_UP}.mean(0)"},
+          {LOOKED_UP: f"{LOOKED_UP}.sum(0)"}),
+    known("positions-added-twice",
+          "This fits position vectors that are added twice.",
+          {"token + place": "token + 2 * place"}),
+    known("positions-subtracted",
+          "This fits position vectors that are subtracted; expected a sum.",
+          {"token + place": "token - place"}),
+    known("embeddings-multiplied",
+          "This fits a product of token and position vectors; expected a "
+          "sum.",
+          {"token + place": "token * place"}),
+    known("embeddings-concatenated",
+          "This fits token and position vectors that stand beside each "
+          "other, 24 numbers for each token; expected their sum, of 12.",
+          {"token + place": "torch.cat([token, place.expand_as(token)], -1)"}),
+    known("embeddings-scaled",
+          "This fits vectors that a factor scales before the blocks; GPT-2 "
+          "adds the two and does no more.",
+          {"token + place": "(token + place) * token.shape[-1] ** 0.5"},
+          {"token + place": "token * token.shape[-1] ** 0.5 + place"},
+          {"token + place": "(token + place) / 2"},
+          {"token + place": "(token + place) / token.shape[-1] ** 0.5"}),
+    known("token-embedding-unused",
+          "This fits position vectors alone: the result does not depend on "
+          "the tokens.",
+          {"token + place": "place.expand_as(token)"},
+          {"token + place": "place"}),
+    known("token-embedding-twice",
+          "This fits token vectors that are added twice.",
+          {"token + place": "2 * token + place"},
+          {"token + place": "2 * token"}),
+    known("positions-added-late",
+          "This fits position vectors that are added after the blocks, which "
+          "then know of no order.",
+          {"token + place": "token", "final_norm(x)": "final_norm(x + place)"},
+          {"token + place": "token",
+           "final_norm(x)": "final_norm(x) + place"}),
+    known("positions-in-each-block",
+          "This fits position vectors that are added before every block; "
+          "once, before the first, is enough.",
+          {"token + place": "token", "block(x)": "block(x + place)"}),
+    known("dropout-in-evaluation",
+          "This fits dropout in evaluation mode, where it should hand "
+          "everything through. How does it know the mode?",
+          *({"drop_emb(x)": f"drop_emb(x, p={p}, training=True)"}
+            for p in (0.4, 0.5, 0.1))),
+    known("blocks-unused",
+          "This fits a model without blocks. Is trf_blocks called, and is "
+          "its result used?",
+          {"= block(x)": "= x"}),
+    known("one-block-repeated",
+          "This fits one block that does the work of all four.",
+          {"block(x)": "trf_blocks[0](x)"},
+          {"block(x)": "trf_blocks[-1](x)"}),
+    *(known("blocks-skipped",
+            f"This fits {which} alone, of the blocks 0 to 3. What does each "
+            "block get, and what happens to its result?",
+            {"in trf_blocks": f"in trf_blocks[{part}]"})
+      for which, part in [
+          ("block 0", ":1"), ("block 3", "3:"), ("blocks 0 to 2", ":3"),
+          ("blocks 1 to 3", "1:"), ("block 1", "1:2"), ("block 2", "2:3"),
+          ("blocks 0 and 1", ":2"), ("blocks 1 and 2", "1:3")]),
+    known("blocks-reversed",
+          "This fits blocks that run from the last to the first.",
+          {"in trf_blocks": "in trf_blocks[::-1]"}),
+    known("blocks-twice",
+          "This fits a stack of blocks that runs twice.",
+          {"in trf_blocks": "in trf_blocks * 2"}),
+    known("blocks-in-parallel",
+          "This fits blocks that all read the embeddings; each should read "
+          "what the one before it returned.",
+          {LOOP: "x = sum(block(x) for block in trf_blocks)"},
+          {LOOP: "x = x + sum(block(x) for block in trf_blocks)"}),
+    known("extra-shortcut",
+          "This fits a shortcut around the blocks. Blocks have shortcuts "
+          "inside, and the model adds none.",
+          {"= block(x)": "= x + block(x)"},
+          {LOOP: f"start = x\n{LOOP}\nx = start + x"},
+          {LOOP: f"start = x\n{LOOP}",
+           "= final_norm(x)": "= start + final_norm(x)"}),
+    known("final-norm-unused",
+          "This fits a head that reads what the blocks return. Is final_norm "
+          "called, and is its result used?",
+          NO_NORM),
+    known("final-norm-before-blocks",
+          "This fits a final_norm before the blocks; expected after the "
+          "last.",
+          {"drop_emb(x)": "final_norm(drop_emb(x))"} | NO_NORM,
+          {"drop_emb(x)": "drop_emb(final_norm(x))"} | NO_NORM),
+    known("final-norm-twice",
+          "This fits a final_norm that acts twice; expected once, after the "
+          "last block.",
+          {"final_norm(x)": "final_norm(final_norm(x))"},
+          {"drop_emb(x)": "final_norm(drop_emb(x))"}),
+    known("final-norm-after-each-block",
+          "This fits a final_norm after each block; expected once, after the "
+          "last.",
+          {"block(x)": "final_norm(block(x))"} | NO_NORM,
+          {"block(x)": "final_norm(block(x))"}),
+    known("norm-on-logits",
+          "This fits a norm that acts on the logits; expected before the "
+          "head.",
+          {HEAD: f"final_norm({HEAD})"} | NO_NORM,
+          *_on_head("nn.functional.layer_norm({0}, {0}.shape[-1:])")),
+    known("softmax-on-logits",
+          "This fits a softmax behind the head. The model ends in logits, as "
+          "the head gives them.",
+          *_on_head("{}.softmax(-1)", "{}.log_softmax(-1)")),
+    known("softmax-on-logits",
+          "This fits a softmax behind the head, along another axis than the "
+          "vocabulary. The model ends in logits, as the head gives them.",
+          *_on_head("{}.softmax(1)", "{}.softmax(0)")),
+    known("sigmoid-on-logits",
+          "This fits a sigmoid behind the head; expected the head's numbers "
+          "as they are.",
+          *_on_head("{}.sigmoid()")),
+    known("activation-on-logits",
+          "This fits an activation behind the head; expected the head's "
+          "numbers as they are.",
+          *_on_head("{}.relu()", "{}.tanh()")),
+    known("logits-scaled",
+          "This fits logits divided by the root of emb_dim; expected the "
+          "head's numbers as they are.",
+          *_on_head("{} / x.shape[-1] ** 0.5")),
+    known("tied-head",
+          "This fits logits from the token table; expected out_head, a table "
+          "of its own.",
+          {HEAD: "linear(x, tok_emb)"}),
+    known("last-position-only",
+          "This fits the last token's logits alone; each token of each text "
+          "has a row of its own.",
+          *_on_head("{}[:, -1]", "{}[:, -1:]")),
+    known("averaged-over-positions",
+          "This fits logits averaged over the tokens; each token of each "
+          "text has a row of its own.",
+          *_on_head("{}.mean(1)")),
+    known("returns-ids",
+          "This fits token IDs. The model gives all logits, and choosing "
+          "comes later.",
+          *_on_head("{}.argmax(-1)", "{}[:, -1].argmax(-1)",
+                    "{}[:, -1].argmax(-1, keepdim=True)")),
+    known("head-unused",
+          "This fits the vectors that out_head should read. Is it called?",
+          {HEAD: "x"}),
+    known("axes-swapped",
+          "This fits two axes that are exchanged: expected (batch, tokens, "
+          "vocab_size).",
+          *_on_head("{}.transpose(1, 2)")),
+    known("batch-flattened",
+          "This fits the axes of batch and tokens made one: expected (batch, "
+          "tokens, vocab_size).",
+          *_on_head("{}.flatten(0, 1)")),
+]  # fmt: skip
+# What evaluation on a CPU does not show.
+HIDDEN = [
+    known("dropout-missing",
+          "This fits vectors of which none is dropped before the first block. "
+          "Is drop_emb called, and is its result used?",
+          NO_DROP),
+    *(known("dropout-before-addition",
+            f"This fits dropout on {what}; expected once, on the sum of "
+            "both.",
+            {"token + place": text} | NO_DROP)
+      for what, text in [
+          ("the token vectors alone", "drop_emb(token) + place"),
+          ("the position vectors alone", "token + drop_emb(place)"),
+          ("the position vectors alone, one by one for each text",
+           "token + drop_emb(place.expand_as(token))"),
+          ("each of the two embeddings", "drop_emb(token) + drop_emb(place)"),
+          ("each of the two embeddings", "drop_emb(place) + drop_emb(token)"),
+          ("each of the two embeddings",
+           "drop_emb(token) + drop_emb(place.expand_as(token))")]),
+    known("dropout-twice",
+          "This fits dropout that acts twice on the embeddings; expected "
+          "once.",
+          {"drop_emb(x)": "drop_emb(drop_emb(x))"}),
+    known("dropout-after-blocks",
+          "This fits dropout after the blocks; expected before the first, on "
+          "the sum of the embeddings.",
+          {"final_norm(x)": "final_norm(drop_emb(x))"} | NO_DROP,
+          {"final_norm(x)": "drop_emb(final_norm(x))"} | NO_DROP),
+    known("dropout-after-each-block",
+          "This fits dropout after each block; expected once, before the "
+          "first, on the sum of the embeddings.",
+          {"block(x)": "drop_emb(block(x))"} | NO_DROP),
+    known("dropout-on-logits",
+          "This fits dropout behind the head; expected before the first "
+          "block, on the sum of the embeddings.",
+          {HEAD: f"drop_emb({HEAD})"} | NO_DROP),
+    *(known("drop-rate-not-handed-on",
+            f"This fits a rate of {p}; expected the one of cfg.",
+            {"drop_emb(x)": f"drop_emb(x, p={p})"})
+      for p in (0.1, 0.5, 0.2, 0.3, 0.6, 0.05, 0.15, 0.25, 0.7, 0.8, 0.9)),
+    known("positions-on-wrong-device",
+          "With all else on another device, positions are looked up that "
+          "live on cpu.",
+          {", device=in_idx.device": ""}),
+]  # fmt: skip
+
+
+# --- a learner's model and its parts ---------------------------------------
+
+
+def build(answer, call, **changes):
+    """The learner's model, with parameters that all show."""
+    try:
+        model = construct(answer, SIZES | changes, call=call)
+    except TypeError as error:
+        if "is not a Module subclass" not in str(error):
+            raise
+        raise Mistake(
+            "blocks-not-unpacked",
+            f"Torch says: {error}. nn.Sequential takes the blocks one by "
+            "one, as separate arguments, not as one list.",
+        ) from None
+    return randomized(model).eval()
+
+
+def parts(model):
+    """What `logits` reads: the model's own tables, blocks and norm."""
+    return {
+        **{name: table(model, name) for name in TABLES},
+        "drop_emb": partial(
+            dropout, p=SIZES["drop_rate"], training=model.training
+        ),
+        "trf_blocks": blocks_of(model),
+        "final_norm": model.final_norm,
+    }
+
+
+def table(model, name):
+    """A part's weights, whether it is a module or the table itself."""
+    part = getattr(model, name)
+    return getattr(part, "weight", part)
+
+
+def blocks_of(model):
+    """The blocks of torch's containers, or of a learner's own."""
+    stack = model.trf_blocks
+    if not hasattr(stack, "__len__"):
+        inner = list(stack.children())
+        nested = len(inner) == 1 and hasattr(inner[0], "__len__")
+        stack = inner[0] if nested else inner or [stack]
+    if isinstance(stack, nn.ModuleDict):
+        stack = stack.values()
+    return list(stack)
+
+
+def count(*modules):
+    return sum(p.numel() for m in modules for p in m.parameters())
+
+
+def check_parts(model):
+    """Each part is there, and has the sizes that cfg gives it."""
+    _check_present(model)
+    for name in TABLES:
+        _check_table(model, name)
+    _check_head(model)
+    _check_blocks(model)
+    if not isinstance(model.final_norm, nn.Module):
+        raise Mistake(
+            "wrong-part",
+            f"final_norm is of type {type(model.final_norm).__name__}; "
+            "expected a module.",
+        )
+    check_rate(getattr(model, "drop_emb", None), "drop_emb")
+
+
+def _check_present(model):
+    missing = [n for n in MISSING if getattr(model, n, None) is None]
+    if not missing:
+        return
+    has = dict(model.named_children())
+    others = [
+        n
+        for n, part in has.items()
+        if n not in MISSING and not isinstance(part, nn.Dropout)
+    ]
+    name, what = MISSING[missing[0]]
+    says = "Follow the picture from top to bottom: which stop is left out?"
+    if others:
+        name, says = (
+            "wrong-name",
+            "The names are fixed: saved weights are found by them.",
+        )
+    raise Mistake(
+        name,
+        f"The model has no {missing[0]}, {what}; it has "
+        f"{', '.join(has) or 'no parts'}. {says}",
+    )
+
+
+def _check_table(model, name):
+    weights, keys = table(model, name), TABLES[name]
+    if not isinstance(weights, torch.Tensor):
+        raise Mistake(
+            "wrong-part",
+            f"{name} is of type {type(weights).__name__} and holds no table "
+            "of weights.",
+        )
+    found, wanted = tuple(weights.shape), tuple(SIZES[key] for key in keys)
+    if found != wanted:
+        mistake, says = _wrong_size(name, found, wanted)
+        raise Mistake(
+            mistake,
+            f"The weights of {name} have shape {found}; expected {wanted}, "
+            f"({', '.join(keys)}). {says}",
+        )
+    registered = any(weights is p for p in model.parameters())
+    if not registered or not weights.requires_grad:
+        raise Mistake(
+            "not-trainable",
+            f"The weights of {name} are not among the model's trainable "
+            "parameters, so training would leave them as they are.",
+        )
+
+
+def _wrong_size(name, found, wanted):
+    if found == wanted[::-1] and name == "pos_emb":
+        return "context-width-swapped", "Which of its sizes comes first?"
+    if found == wanted[::-1]:
+        return "vocabulary-width-swapped", "Which of its sizes comes first?"
+    if {50257, 1024, 768} & set(found):
+        return "size-hardcoded", "Read each size from cfg."
+    if name == "pos_emb":
+        return "position-table-size", "How many positions exist?"
+    return "wrong-size", "Which entries of cfg does it need?"
+
+
+def _check_head(model):
+    bias = getattr(model.out_head, "bias", None)
+    if bias is not None:
+        raise Mistake(
+            "head-bias",
+            f"out_head has a bias of {bias.numel()} numbers; GPT-2's head is "
+            "a table of weights and nothing else. Which argument of "
+            "nn.Linear turns the bias off?",
+        )
+    tables = [table(model, name) for name in ("out_head", "tok_emb")]
+    if tables[0].data_ptr() == tables[1].data_ptr():
+        raise Mistake(
+            "tied-head",
+            "out_head and tok_emb share one table (weight tying): the model "
+            f"counts {count(model)} parameters. Expected two tables of 31 × "
+            "12 each.",
+        )
+
+
+def _check_blocks(model):
+    """As many blocks as configured, each with parameters of its own."""
+    if not isinstance(model.trf_blocks, nn.Module):
+        _raise_plain(model, model.trf_blocks)
+    blocks, wanted = blocks_of(model), SIZES["n_layers"]
+    if len(blocks) != wanted:
+        raise Mistake(
+            "wrong-number-of-blocks",
+            f"The length of trf_blocks is {len(blocks)}; expected n_layers = "
+            f"{wanted} (n_heads is 3, emb_dim is 12).",
+        )
+    tensors = [id(p) for block in blocks for p in block.parameters()]
+    objects = len(set(map(id, blocks)))
+    if objects < wanted or len(set(tensors)) < len(tensors):
+        raise Mistake(
+            "one-block-repeated",
+            f"The {wanted} blocks share their weights (different objects: "
+            f"{objects}), and the model counts {count(model)} parameters. "
+            "Each block needs a call of its own.",
+        )
+
+
+def _raise_plain(model, listed):
+    blocks = listed.values() if isinstance(listed, dict) else listed
+    inside = [b for b in blocks if isinstance(b, nn.Module)]
+    seen, total = count(model), count(model, *inside)
+    told = ""
+    if total > seen:
+        told = f" parameters() lists {seen} numbers; expected {total}."
+    raise Mistake(
+        "blocks-plain-list",
+        f"trf_blocks is of type {type(listed).__name__}, in which torch does "
+        f"not see the {len(inside)} blocks.{told} An optimizer would never "
+        "train them. Which container of torch.nn registers its modules?",
+    )
+
+
+def check_rate(part, name):
+    """Dropout modules have the rate of cfg."""
+    for module in part.modules() if isinstance(part, nn.Module) else []:
+        if isinstance(module, nn.Dropout) and module.p != SIZES["drop_rate"]:
+            raise Mistake(
+                "drop-rate-not-handed-on",
+                f"A dropout in {name} drops {module.p:.0%} of its values; "
+                f"expected cfg's drop_rate = {SIZES['drop_rate']}.",
+            )
+
+
+# --- what the model gives, in both modes -----------------------------------
+
+
+def some_ids(batch, tokens, below=SIZES["vocab_size"]):
+    return torch.randint(below, (batch, tokens))
+
+
+@torch.no_grad()
+def check_logits(model):
+    """Compare a model with `logits`, its blocks replaced by functions."""
+    for i, block in enumerate(blocks_of(model)):
+        block.forward = _stand_in(i)
+    # The first one's IDs are low, so that they fit the position table too.
+    probes = [some_ids(3, 5, 9), *map(some_ids, (1, 2, 5), (9, 1, 2))]
+    for training in (False, True):
+        model.train(training)
+        solve = partial(logits, **parts(model))
+        outputs = [_outcome(model, ids) for ids in probes]
+        expected = [_outcome(solve, ids) for ids in probes]
+        right = list(map(_agree, outputs, expected))
+        if all(right) or training and _agree_on_average(model, solve):
+            continue
+        wrong = right.index(False)
+        triple = probes[wrong], outputs[wrong], expected[wrong]
+        if not any(isinstance(o, torch.Tensor) for o in outputs):
+            _check_rows(model, *triple)
+        found = Task(logits, HIDDEN if training else PATH, None).explain(
+            partial(_all_agree, outputs, probes, parts(model))
+        )
+        if not found:
+            _check_otherwise(model, *triple)
+        blame(
+            found,
+            _seen(*triple, training),
+            "wrong-values",
+            "This is not what your parts give along the data path. Write it "
+            "down line by line, with the shape behind each line.",
+        )
+
+
+def _stand_in(i):
+    return lambda x, *args, **kwargs: x + (x * (1 + i / 4) + i).sin()
+
+
+def _outcome(function, ids):
+    """What a call gives, with draws that are always the same; or its error."""
+    given = ids.clone()
+    torch.default_generator.manual_seed(3)  # the CPU's alone: it is cheap
+    try:
+        output = function(given)
+    except NotImplementedError as error:
+        if "[ModuleList]" not in str(error):
+            raise
+        raise Mistake(
+            "module-list-called",
+            f"A call of a ModuleList stopped with {str(error)[:70]}. Such a "
+            "list keeps blocks and does not run them: who calls each block "
+            "in turn?",
+        ) from None
+    except Exception as error:
+        return error
+    if not torch.equal(given, ids):
+        raise Mistake(
+            "input-overwritten",
+            "After the call, the token IDs themselves have changed. "
+            f"{difference(given, ids, 'input')} What writes into in_idx?",
+        )
+    if not isinstance(output, torch.Tensor):
+        expect_tensor(output, (*ids.shape, SIZES["vocab_size"]))
+    return output
+
+
+def _agree(one, other):
+    """Whether both are the same numbers, or both are errors."""
+    if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
+        return same(one, other, equal_nan=True)
+    return isinstance(one, Exception) and isinstance(other, Exception)
+
+
+def _all_agree(outputs, probes, reading, solve):
+    """Whether an edited solution gives these outputs."""
+    # Errors alone say little: then they must have the same words.
+    values = any(isinstance(output, torch.Tensor) for output in outputs)
+    for output, ids in zip(outputs, probes, strict=True):
+        again = _outcome(partial(solve, **reading), ids)
+        worded_alike = values or str(output) == str(again)
+        if not (worded_alike and _agree(output, again)):
+            return False
+    return True
+
+
+def _agree_on_average(model, solve):
+    """Dropout of a learner's own make draws other masks: then the mean and
+    the spread over many of them decide."""
+    ids = some_ids(1, 5).expand(4000, -1)
+    ours, theirs = solve(ids), _outcome(model, ids)
+    if not isinstance(theirs, torch.Tensor) or theirs.shape != ours.shape:
+        return False
+    spread = ours.std(0)
+    gaps = ours.mean(0) - theirs.mean(0), spread - theirs.std(0)
+    return all(gap.abs().mean() < 0.05 * spread.mean() for gap in gaps)
+
+
+def _seen(ids, output, expected, training=False):
+    """The output or the error, and the mode, as a sentence."""
+    if isinstance(output, Exception):
+        what = f"{type(output).__name__}: {output}".split("\n")[0]
+        return f"IDs of shape {tuple(ids.shape)} raise {what.rstrip('.')}."
+    if output.shape != expected.shape:
+        return (
+            f"IDs of shape {tuple(ids.shape)} give an output of shape "
+            f"{tuple(output.shape)}; expected {tuple(expected.shape)}."
+        )
+    told = difference(output, expected)
+    mode = "In training, drop_rate = 0.4 drops 40% of the embeddings' sum. "
+    return mode + told if training else told
+
+
+def _check_otherwise(model, ids, output, expected):
+    """What an output can be that no known mistake explains."""
+    if isinstance(output, Exception):
+        raise output
+    expect_tensor(output, expected.shape)
+    torch.manual_seed(4)  # not the draws that gave the output
+    again = model(ids.clone())
+    if not model.training and not same(again, output):
+        raise Mistake(
+            "not-repeatable",
+            "Two calls in evaluation mode give two results. "
+            f"{difference(again, output)} Is something random in forward?",
+        )
+
+
+# --- look-ups, and the device of positions ---------------------------------
+
+
+class _Enough(Exception):
+    """Ends a run once both tables have been looked up."""
+
+
+class _LookUps(TorchFunctionMode):
+    """Notes the rows of each look-up, and the table."""
+
+    def __init__(self):
+        super().__init__()
+        self.noted = []
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        # On meta, arange and embedding import much, which takes seconds.
+        if func is torch.arange and "meta" in str(kwargs.get("device")):
+            return func(*args, **kwargs | {"device": "cpu"}).to("meta")
+        if func is embedding:
+            rows, weights = (*args, *kwargs.values())[:2]
+            self.noted.append((rows, weights))
+            if len(self.noted) == 2:
+                raise _Enough
+            return weights.new_empty((*rows.shape, weights.shape[1]))
+        return func(*args, **kwargs)
+
+
+def _look_ups(model, ids):
+    look_ups = _LookUps()
+    with look_ups, torch.no_grad(), contextlib.suppress(Exception):
+        model(ids)
+    return look_ups.noted
+
+
+def _check_rows(model, ids, error, expected):
+    """An error of each call may come from rows that no table has."""
+    for rows, weights in _look_ups(model, ids):
+        first, last = int(rows.min()), int(rows.max())
+        if first < 0 or last >= len(weights):
+            off = last - first == ids.shape[1] - 1
+            raise Mistake(
+                "positions-off-by-one" if off else "positions-outside-table",
+                f"{_seen(ids, error, expected)} A table of {len(weights)} "
+                f"rows is asked for rows {first} to {last}; {ids.shape[1]} "
+                f"tokens stand at positions 0 to {ids.shape[1] - 1}.",
+            )
+
+
+def check_device(model):
+    """Positions are where the IDs are: here on meta, for a graphics card."""
+    ids = some_ids(3, 5)
+    # Without two look-ups, the run would go on to sums: slow on meta.
+    if len(_look_ups(model, ids)) < 2:
+        return
+    model.trf_blocks = nn.Identity()  # real ones are slow to move to meta
+    devices = {
+        rows.device.type
+        for rows, _ in _look_ups(model.to("meta"), ids.to("meta"))
+    }
+    if devices - {"meta"}:
+        raise Mistake(
+            "positions-on-wrong-device",
+            "With the model and the IDs on device meta, positions are looked "
+            "up that live on cpu. On a graphics card this raises an error: "
+            "which tensor does the device come from?",
+        )

@@ -1,0 +1,659 @@
+"""Checks of notebook 04: the shortcut network, and how deep is too deep."""
+
+from functools import partial
+from itertools import pairwise, product
+from numbers import Real
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+import gptlib
+from classroom.checks.edits import Task, blame, known
+from classroom.checks.functions import check_signature, judge
+from classroom.checks.guard import exercise
+from classroom.checks.modules import (
+    check_gradients,
+    construct,
+    randomized,
+    runs,
+    settled,
+)
+from classroom.checks.result import Mistake
+from classroom.checks.tensors import difference, expect_tensor, same
+
+EQUAL = [[4, 4], [4, 4, 4, 4, 4]]  # every layer can have a shortcut
+# One layer that can't: broadcasting could hide an addition, or not.
+CHANGED = [[5, 1], [1, 4], [3, 4]]
+# Layers with a shortcut stand between layers without.
+MIXED = [[5, 5, 1], [4, 6, 6, 2], [2, 2, 3, 3, 1, 1]]
+UNEXPLAINED = (
+    "wrong-values",
+    "Compare one layer after the other with a calculation of your own.",
+)
+# Lists of widths, with or without shortcuts, and what to say if no known
+# mistake explains them. What was right before helps to explain.
+STAGES = [
+    (EQUAL, (False, True), *UNEXPLAINED),
+    (CHANGED + MIXED, (False,), *UNEXPLAINED),
+    (CHANGED, (True,), "adds-where-shapes-differ",
+     "It is right with use_shortcut=False, and nothing can be added here. "
+     "Which two shapes do you compare before you add?"),
+    (MIXED, (True,), *UNEXPLAINED),
+]  # fmt: skip
+# (threshold, width, seed). On the easy ones, every known mistake comes to
+# an end and has its own answers; on the hard ones, some would look for a
+# deeper network for ever.
+EASY = [
+    (0.0036, 5, 5),  # 1 layer is below, 2 layers are above
+    (0.014, 5, 4),
+    (0.005, 2, 7),
+    (0.0036, 5, 1),
+    (0.0036, 4, 7),
+    (0.0026, 3, 123),
+    (0.0026, 2, 7),
+]
+HARD = [
+    (1.5e-4, 3, 123),  # the second layer's mean is below at 5 layers
+    (2e-3, 3, 1),  # deeper, the mean rises above the threshold again
+    (0.0011, 4, 7),
+    (1e-8, 3, 123),
+]
+
+
+# --- the network's solution, and what mistakes make of it ----------------
+
+
+def chained(x, layers, use_shortcut, gelu):
+    for weight, bias in layers:
+        pre = F.linear(x, weight, bias)
+        out = F.gelu(pre, approximate=gelu)
+        if use_shortcut and out.shape == x.shape:
+            out = x + out
+        x = out
+    return x
+
+
+LOOP = "for weight, bias in layers:"
+GELU = "F.gelu(pre, approximate=gelu)"
+SHAPES = " and out.shape == x.shape"
+FIRST = {LOOP: f"first = x\n{LOOP}"}
+
+
+def _only(condition):
+    """A shortcut only where this holds of layer i."""
+    return {
+        LOOP: "for i, (weight, bias) in enumerate(layers):",
+        SHAPES: f"{SHAPES} and {condition}",
+    }
+
+
+def _sums(name, says, *sums):
+    """This stands where x + out should stand."""
+    return known(name, says, *({"x + out": text} for text in sums))
+
+
+FLAG = [
+    known("always-plain",
+          "With use_shortcut=True the network gives the same as without: no "
+          "input is added anywhere. Follow the flag from __init__ to "
+          "forward, and look at the condition in front of the addition.",
+          {"use_shortcut": "False"}),
+    known("use-shortcut-inverted",
+          "use_shortcut=True gives the plain network, use_shortcut=False the "
+          "one with shortcuts. Look at the condition.",
+          {"use_shortcut": "not use_shortcut"}),
+    known("use-shortcut-ignored",
+          "This fits a network that adds inputs with use_shortcut=False all "
+          "the same.",
+          {"use_shortcut and ": ""}, {"and": "or"}),
+    known("plain-path-missing",
+          "This fits a network that returns its input if use_shortcut is "
+          "False: where nothing is added, the layer's output must be carried "
+          "on.",
+          {"    out = x + out": "    x = x + out", "    x = out\n": ""}),
+]  # fmt: skip
+PLACES = [
+    *(known(name,
+            f"This fits {what}. Expected one around each layer whose input "
+            "and output have the same shape: let the shapes decide, not the "
+            "layer's place.",
+            *map(_only, conditions))
+      for name, what, *conditions in (
+          ("only-last-layer", "a shortcut around the last layer alone",
+           "i == len(layers) - 1"),
+          ("only-first-layer", "a shortcut around the first layer alone",
+           "i == 0"),
+          ("last-layer-skipped", "a shortcut around all layers but the last",
+           "i < len(layers) - 1"),
+          ("first-layer-skipped", "a shortcut around all layers but the first",
+           "i > 0"),
+          ("every-second-layer", "a shortcut around every second layer",
+           "i % 2 == 0", "i % 2 == 1"))),
+    known("only-around-the-whole",
+          "This fits the network's input added once, to the last output. "
+          "Expected one addition for each layer.",
+          FIRST | {"use_shortcut" + SHAPES: "False",
+                   "return x": "return x + first if use_shortcut else x"}),
+    known("input-added-again-at-the-end",
+          "This fits the network's input added once more after the last "
+          "layer.",
+          FIRST | {"return x": "return x + first if use_shortcut else x"}),
+    known("adds-where-shapes-differ",
+          "Where a layer changes the width, its input can't be added; torch "
+          "stretches an axis of length 1 without an error. Which two shapes "
+          "do you compare before you add?",
+          {SHAPES: ""}, {"==": "<="}, {"==": ">="},
+          {SHAPES: "", "out = x + out": "out += x"}),
+    known("only-first-width",
+          "This fits shortcuts only around layers as wide as the network's "
+          "input. Which two shapes do you compare before you add?",
+          FIRST | {SHAPES: f"{SHAPES} == first.shape"}),
+    known("plain-if-any-width-differs",
+          "This fits a network without any shortcut as soon as one width "
+          "differs. Let each layer's own shapes decide.",
+          {SHAPES: f"{SHAPES} and all(w.shape == w.T.shape "
+                   "for w, _ in layers)"}),
+]  # fmt: skip
+SUMS = [
+    _sums("concatenation",
+          "Input and output stand beside each other. A shortcut keeps the "
+          "shape, since it adds them number by number.",
+          *(f"torch.{join}([{both}], {axis})"
+            for join, both, axis in product(
+                ("cat", "stack"), ("x, out", "out, x"), (0, -1)))),
+    known("carries-normalized-input",
+          "This fits a layer whose input is normalized, and the normalized "
+          "one is added. Expected the input itself.",
+          {"pre =": "x = F.layer_norm(x, x.shape[-1:])\n    pre ="}),
+    known("adds-output-to-itself",
+          "This fits each layer's output added to itself: the input is lost. "
+          "Which tensor does x name at the moment of the addition?",
+          {"x + out": "out + out"},
+          {SHAPES: "", "x + out": "out + out"}),
+    known("adds-network-input",
+          "This fits the network's first input added to every layer's "
+          "output. Expected the input of that same layer.",
+          FIRST | {"x + out": "first + out"}),
+    known("adds-earlier-input",
+          "This fits the input of the layer before as what is added. "
+          "Expected the input of the same layer.",
+          {LOOP: f"before = x\n{LOOP}", "x + out": "before + out",
+           "    x = out": "    before, x = x, out"}),
+    known("adds-every-earlier-input",
+          "This fits the inputs of all earlier layers added as well. "
+          "Expected the input of the same layer alone.",
+          {LOOP: f"total = 0\n{LOOP}", "pre =": "total = total + x\n    pre =",
+           "x + out": "total + out"}),
+    _sums("activation-after-addition",
+          "This fits a GELU that takes in the sum, and with it the carried "
+          "input. Expected the addition last.",
+          "F.gelu(x + pre, approximate=gelu)",
+          "F.gelu(x + out, approximate='tanh')",
+          "F.gelu(x + out, approximate='none')"),
+    _sums("adds-linear-output",
+          "This fits the Linear's output added to its own activation. "
+          "Expected the layer's input.",
+          "pre + out"),
+    _sums("shortcut-around-each-step",
+          "This fits one shortcut past the Linear and another past the GELU. "
+          "Expected one past both together.",
+          "x + pre + F.gelu(x + pre, approximate=gelu)"),
+    _sums("activation-missing",
+          "This fits x + Linear(x), to which no GELU was applied.",
+          "x + pre"),
+    _sums("activates-carried-input",
+          "This fits a carried input that has gone through GELU as well. It "
+          "must arrive at the addition as it was.",
+          "F.gelu(x, approximate='tanh') + out",
+          "F.gelu(x, approximate='none') + out"),
+    _sums("subtracted",
+          "This fits a difference of input and output. Expected a sum.",
+          "x - out", "out - x"),
+    _sums("multiplied",
+          "This fits a product of input and output. Expected a sum.",
+          "x * out"),
+    _sums("averaged",
+          "This fits half the sum of input and output. Expected all of it.",
+          "(x + out) / 2"),
+    _sums("input-added-twice",
+          "This fits an input that is added twice. Expected once.",
+          "2 * x + out"),
+    _sums("adds-output-twice",
+          "This fits an output that is added twice. Expected once.",
+          "x + 2 * out"),
+    _sums("adds-input-to-itself",
+          "This fits an input added to itself: the layer's output is lost.",
+          "x + x"),
+    _sums("layer-output-lost",
+          "This fits the input carried on alone: the layer's output is lost.",
+          "x"),
+]  # fmt: skip
+FLOW = [
+    known("activation-missing-last",
+          "This fits a last layer that gives what its Linear gives alone. "
+          "Each layer is a Linear followed by GELU, the last one too.",
+          {GELU: f"pre if weight is layers[-1][0] else {GELU}"}),
+    known("layers-not-chained",
+          "This fits layers that all get the network's input, and the last "
+          "one's result returned. What does the next round of the loop read?",
+          {"    x = out\nreturn x": "return out"}),
+    known("returns-after-first-layer",
+          "This fits the first layer's output alone. At which indentation "
+          "does the return stand?",
+          {"return x": "    return x"}),
+    known("last-layer-not-run",
+          "This fits the output before the last layer.",
+          {"in layers": "in layers[:-1]"}),
+]  # fmt: skip
+ACTIVATIONS = [
+    known("activation-missing",
+          "This fits layers that give what a Linear gives alone: the GELU "
+          "has no effect.",
+          {GELU: "pre"}),
+    *(known("wrong-activation",
+            f"This fits {what} in place of GELU.",
+            {GELU: text})
+      for what, text in (
+          ("ReLU", "F.relu(pre)"),
+          ("the sigmoid", "torch.sigmoid(pre)"),
+          ("tanh", "torch.tanh(pre)"),
+          ("SiLU", "F.silu(pre)"),
+          ("the sigmoid form", "pre * torch.sigmoid(1.702 * pre)"),
+          ("GELU applied twice", GELU.replace("pre", GELU)),
+          ("leaky ReLU", "F.leaky_relu(pre)"))),
+]  # fmt: skip
+
+
+def _network(solve):
+    class MyShortcutNetwork(gptlib.ExampleDeepNeuralNetwork):
+        def forward(self, x):
+            layers = [(step[0].weight, step[0].bias) for step in self.layers]
+            return solve(x, layers, self.use_shortcut, "tanh")
+
+    return MyShortcutNetwork
+
+
+SHORTCUT = Task(
+    chained, [*FLAG, *PLACES, *SUMS, *FLOW, *ACTIVATIONS], _network
+)
+
+
+# --- the depth's solution, and what mistakes make of it ------------------
+
+
+def first_below(threshold, width=3, seed=123):
+    x = torch.linspace(1, -1, width).unsqueeze(0)
+    for depth in range(1, 13):  # no question's answer is deeper
+        torch.manual_seed(seed)
+        model = gptlib.ExampleDeepNeuralNetwork([width] * depth + [1], False)
+        weight = model.layers[0][0].weight
+        (gradient,) = torch.autograd.grad(model(x).square().mean(), weight)
+        if gradient.abs().mean() < threshold:
+            return depth
+
+
+MEAN = "gradient.abs().mean()"
+MEANS = "gptlib.gradient_means(model, x).values()"
+INPUT = "torch.linspace(1, -1, width)"
+SEARCHES = [
+    known("seed-outside-loop",
+          "This fits a seed that is not set again for each depth. Where does "
+          "that line stand?",
+          {"x = torch": "torch.manual_seed(seed)\nx = torch",
+           "    torch.manual_seed(seed)\n": ""}),
+    known("shortcuts-on",
+          "This fits networks with shortcuts. Expected the plain network.",
+          {"False": "True"}),
+    known("wrong-layer",
+          "This fits the last layer's gradient. Expected the first layer's.",
+          {"layers[0]": "layers[-1]"}),
+    known("wrong-layer",
+          "This fits the second layer's gradient, or the smallest of all. "
+          "Expected the first layer's.",
+          {"layers[0]": "layers[:2][-1]"}, {MEAN: f"min({MEANS})"}),
+    known("mean-over-layers",
+          "This fits the mean of all layers. Expected the first layer's.",
+          {MEAN: f"sum({MEANS}) / depth"}),
+    known("off-by-one",
+          "This fits one too many: which depth belongs to the measured mean?",
+          {"return depth": "return depth + 1"}),
+    known("off-by-one",
+          "This fits one too few: the last depth above the threshold.",
+          {"return depth": "return depth - 1"}),
+    known("wrong-start",
+          "This fits a search that starts deeper. It must start at depth 1.",
+          {"range(1,": "range(2,"}, {"range(1,": "range(5,"}),
+    known("abs-missing",
+          "This fits gradients whose signs are kept, so that they cancel. "
+          "When are absolute values taken?",
+          {".abs()": ""}, {".abs().mean()": ".mean().abs()"}),
+    known("width-ignored",
+          "This fits a width of 3 whatever width is asked for.",
+          {"x =": "width = 3\nx ="}),
+    known("seed-ignored",
+          "This fits the seed 123 whatever seed is asked for.",
+          {"manual_seed(seed)": "manual_seed(123)"}),
+    *(known("not-the-mean",
+            f"This fits {what} of the gradient. Expected the mean of the "
+            "absolute values.",
+            {MEAN: f"gradient.{text}"})
+      for what, text in (("the largest entry", "abs().max()"),
+                         ("the sum of the entries", "abs().sum()"),
+                         ("the norm", "norm()"))),
+    known("bias-gradient",
+          "This fits the first bias. Expected the weight matrix.",
+          {".weight": ".bias"}),
+    known("wrong-loss",
+          "This fits a loss without the square.",
+          {".square()": ""}),
+    known("share-not-gradient",
+          "This fits the quotient first / last. Expected the first alone.",
+          {MEAN: f"{MEAN} / list({MEANS})[-1]"}),
+    known("output-layer-missing",
+          "This fits widths that don't end in 1. Which widths does the "
+          "exercise give?",
+          {"* depth + [1]": "* (depth + 1)"}),
+    known("wrong-layer-sizes",
+          "This fits networks with one layer too many. Count the widths.",
+          {"* depth + [1]": "* (depth + 1) + [1]"}),
+    *(known("wrong-input",
+            f"This fits {what} as the input. Look at the input that the "
+            "exercise gives.",
+            {INPUT: text})
+      for what, text in (
+          ("ones", "torch.ones(width)"),
+          ("the reverse order, -1 to 1,", "torch.linspace(-1, 1, width)"),
+          ("1, 0, -1 and zeros after it",
+           "F.pad(torch.tensor([1.0, 0, -1]), (0, width - 3))"))),
+    known("threshold-above",
+          "This fits the smallest depth above the threshold.",
+          {"< threshold": ">= threshold"}),
+]  # fmt: skip
+DEPTH = Task(first_below, SEARCHES, lambda solve: solve)
+
+
+# --- the exercises -------------------------------------------------------
+
+
+@exercise(
+    "The list of widths has one number more than the network has layers. "
+    "In forward, keep the input of a layer until its output is there.",
+    "For each layer, compute its output under a new name. Compare the "
+    "shapes of this output and of the input. Only where they agree, and "
+    "only if use_shortcut is true, both are added.",
+    "In the loop: out = layer(x); if …: out = …; x = out. A sum written "
+    "with + is a new tensor, one written with += is not.",
+    task=SHORTCUT,
+)
+def shortcut(cls):
+    """Structure, values with and without shortcuts, mixed widths, the
+    caller's tensor, and gradients."""
+    for sizes in ([5, 7, 7, 2], EQUAL[-1], [3, 3]):
+        _check_structure(_build(cls, sizes, True), sizes)
+    networks, forms = [], ["tanh", "none"]
+    for widths, flags, *otherwise in STAGES:
+        networks += [_look(cls, *both) for both in product(widths, flags)]
+        forms = _compare(networks, forms, *otherwise)
+    for network in networks:
+        reading = {**network.reading, "gelu": forms[0]}
+        check_gradients(network.module, SHORTCUT, network.x, reading)
+    note = ""
+    if forms == ["none"]:
+        note = " Your GELU is the exact form; the notes use the tanh form."
+    return (
+        f"{len(networks) // 2} lists of widths, from one layer to five, give "
+        "the right values with and without shortcuts, the caller's tensor "
+        f"stays as it was, and the gradients are right too.{note}"
+    )
+
+
+@exercise(
+    "Write a loop over depth = 1, 2, 3, … in which each round makes one "
+    "plain network and measures its first layer's gradient.",
+    "Set the seed right before each network is made. gradient_means gives a "
+    'dictionary; the first layer\'s entry is "layers.0.0.weight".',
+    "while True: depth += 1; torch.manual_seed(…); model = …([width] * "
+    "depth + [1], False); compare the first layer's mean with threshold.",
+    task=DEPTH,
+)
+def vanishing_depth(fn):
+    """Answers for several widths, seeds and thresholds, each one far from
+    the measured values, so that rounding can't decide."""
+    call = "my_vanishing_depth(threshold, width, seed)"
+    check_signature(fn, *EASY[0], call=call)
+    ask = partial(_ask, fn)
+    for questions in (EASY, EASY + HARD):  # easy ones tell mistakes apart
+        judge(ask, DEPTH, questions, _seen, partial(_unexplained, ask))
+    _check_defaults(fn)
+    return (
+        f"{len(EASY + HARD)} questions with widths from 2 to 5 have the "
+        "right answer; below 1e-8 it takes 12 layers."
+    )
+
+
+# --- building a network --------------------------------------------------
+
+
+def _build(cls, sizes, use_shortcut):
+    """A learner's network with large parameters, the same at each call."""
+    call = f"MyShortcutNetwork({sizes}, {use_shortcut})"
+    try:
+        model = construct(cls, sizes, use_shortcut, call=call)
+    except IndexError:
+        if runs(cls, [3] * 6, True):
+            raise Mistake(
+                "wrong-number-of-layers",
+                f"Six widths work, but {sizes}, with {len(sizes)} widths, "
+                "raises an IndexError. Let the list's length decide how many "
+                "layers there are.",
+            ) from None
+        raise
+    torch.manual_seed(1)
+    return randomized(model)
+
+
+def _check_structure(model, sizes):
+    layers = getattr(model, "layers", None)
+    if layers is None:
+        raise Mistake(
+            "layers-missing",
+            "Your network has no attribute `layers`, where the layers go.",
+        )
+    trained = sum(p.numel() for p in model.parameters() if p.requires_grad)
+    if not isinstance(layers, nn.Module):
+        raise Mistake(
+            "layers-plain-list",
+            f"self.layers is a {type(layers).__name__}, and the network "
+            f"reports {trained} parameters: what stands in a plain Python "
+            "container is never trained. Which container of torch.nn "
+            "registers its modules?",
+        )
+    matrices = [tuple(p.shape) for p in model.parameters() if p.dim() == 2]
+    _check_matrices(layers, matrices, sizes)
+    wanted = sum(i * o + o for i, o in pairwise(sizes))
+    if trained != wanted:
+        raise Mistake(
+            "bias-missing" if trained < wanted else "extra-parameters",
+            f"For {sizes} the network has {trained} parameters; expected "
+            f"{wanted}: each Linear has a weight matrix and a bias, and a "
+            "shortcut has nothing to learn.",
+        )
+
+
+def _check_matrices(layers, found, sizes):
+    wanted = [(d_out, d_in) for d_in, d_out in pairwise(sizes)]
+    if found == wanted:
+        return
+    steps = len(layers) if hasattr(layers, "__len__") else len(found)
+    wider = len(found) == len(wanted) and all(
+        f[0] == w[0] and f[1] >= w[1]
+        for f, w in zip(found, wanted, strict=True)
+    )
+    if found == [shape[::-1] for shape in wanted]:
+        name, where = "widths-swapped", "nn.Linear takes the input width first"
+    elif wider:
+        name, where = "concatenation", "an addition keeps the width"
+    elif len(found) == 1 < len(wanted) == steps:
+        name = "one-layer-repeated"
+        where = "one layer stands in the list several times"
+    elif len(found) > len(wanted) == steps:
+        name, where = "extra-parameters", "a shortcut has nothing to learn"
+    elif len(found) != len(wanted):
+        name = "wrong-number-of-layers"
+        where = "a layer connects two neighbors in the list of widths"
+    else:
+        name, where = "wrong-widths", "look at what each Linear is given"
+    raise Mistake(
+        name,
+        f"For {sizes} the weight matrices have the shapes {found}; expected "
+        f"{wanted}: {where}.",
+    )
+
+
+# --- comparing networks --------------------------------------------------
+
+
+class Network(NamedTuple):
+    """A learner's network, and what it makes of x: a tensor or an error."""
+
+    name: str
+    module: nn.Module
+    x: torch.Tensor
+    reading: dict
+    made: object
+
+    def fits(self, solve, form):
+        """Whether a solution with this form of GELU makes the same of x."""
+        both = self.made, self.wanted(solve, form)
+        if all(isinstance(made, torch.Tensor) for made in both):
+            return same(*both, equal_nan=True)
+        return type(both[0]) is type(both[1])
+
+    def wanted(self, solve, form):
+        try:
+            return solve(self.x, **self.reading, gelu=form)
+        except Exception as error:  # two edits together may break anything
+            return error
+
+
+def _look(cls, sizes, use_shortcut):
+    module = _build(cls, sizes, use_shortcut)
+    parameters = list(module.parameters())
+    weights = [p for p in parameters if p.dim() == 2]
+    biases = [p for p in parameters if p.dim() == 1]
+    layers = list(zip(weights, biases, strict=True))
+    x = torch.randn(3, sizes[0])
+    try:
+        # Another shape is a known mistake's, so it is no mistake yet.
+        shape = getattr(module(x.clone()), "shape", (3, sizes[-1]))
+        made = settled(module, SHORTCUT, x, shape)
+    except NotImplementedError:
+        raise  # a stub, whatever stands around it
+    except (RuntimeError, IndexError) as error:
+        made = error
+    reading = {"layers": layers, "use_shortcut": use_shortcut}
+    name = f"the widths {sizes} with use_shortcut={use_shortcut}"
+    return Network(name, module, x, reading, made)
+
+
+def _compare(networks, forms, name, says):
+    """The forms of GELU, of those given, with which all networks are right."""
+    right = {
+        form: [network.fits(chained, form) for network in networks]
+        for form in forms
+    }
+    most = max(map(sum, right.values()))
+    forms = [form for form in forms if sum(right[form]) == most]
+    if most == len(networks):
+        return forms
+    found = SHORTCUT.explain(
+        lambda solve: any(
+            all(network.fits(solve, form) for network in networks)
+            for form in forms
+        )
+    )
+    wrong = networks[right[forms[0]].index(False)]
+    made, wanted = wrong.made, wrong.wanted(chained, forms[0])
+    if not found and (name, says) == UNEXPLAINED:
+        if isinstance(made, Exception):
+            raise made
+        expect_tensor(made, wanted.shape, f"The output for {wrong.name}")
+    alike = getattr(made, "shape", None) == wanted.shape
+    told = difference(made, wanted) if alike else _mismatch(made, wanted)
+    blame(found, f"Look at {wrong.name}. {told}", name, says)
+
+
+def _mismatch(made, wanted):
+    if isinstance(made, Exception):
+        error = str(made).split("\n")[0]
+        return f"It stops with {type(made).__name__}: {error}."
+    return (
+        f"The output has shape {tuple(made.shape)}; expected "
+        f"{tuple(wanted.shape)}."
+    )
+
+
+# --- asking for depths ---------------------------------------------------
+
+
+def _ask(fn, *question):
+    """The answer to a question, a whole number."""
+    try:
+        answer = fn(*question)
+    except (RuntimeError, ValueError) as error:
+        if question[1:2] in ((), (3,)) or "shape" not in str(error):
+            raise
+        raise Mistake(
+            "input-fixed-width",
+            f"For width={question[1]}, your function stops with {error} Does "
+            "the input have as many values as the first layer takes?",
+        ) from None
+    if answer is None:
+        raise Mistake(
+            "returns-none",
+            "The function returns None: does every path end in a return?",
+        )
+    whole = answer.item() if isinstance(answer, torch.Tensor) else answer
+    if isinstance(whole, bool) or not isinstance(whole, Real):
+        raise Mistake(
+            "wrong-type",
+            f"The function returns {answer!r} of type "
+            f"{type(answer).__name__}; expected a number of layers.",
+        )
+    return int(whole) if float(whole).is_integer() else whole
+
+
+def _seen(question, outcome, right):
+    threshold, width, seed = question
+    return (
+        f"For threshold={threshold:g}, width={width}, seed={seed} the answer "
+        f"is {outcome.result}; expected {right.result}."
+    )
+
+
+def _unexplained(ask, question, outcome, right):
+    if all(ask(*other) == outcome.result for other in EASY):
+        return (
+            "answer-fixed",
+            "The answer is the same for other widths, seeds and thresholds.",
+        )
+    return (
+        "wrong-depth",
+        "Print depth and mean in each round, and compare with "
+        "print_gradients for a network of that depth.",
+    )
+
+
+def _check_defaults(fn):
+    for threshold in (0.05, 2e-5, 1e-6, 1e-8):
+        call = f"my_vanishing_depth({threshold:g})"
+        check_signature(fn, threshold, call=call)
+        answer, wanted = _ask(fn, threshold), first_below(threshold)
+        if answer != wanted:
+            raise Mistake(
+                "defaults-missing",
+                f"{call} gives {answer}; expected {wanted}, as for width=3 "
+                "and seed=123. Look at the default values.",
+            )
