@@ -1,12 +1,15 @@
 """The README's commands and links hold."""
 
+import platform
 import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import torch
 from test_notebook_format import NAMES
+from test_notebook_runs import peak_after
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -34,6 +37,20 @@ def sections():
     return [
         re.sub(r"[^\w -]", "", h).lower().replace(" ", "-") for h in headings
     ]
+
+
+def test_the_index_of_the_cpu_build_is_binders():
+    wanted = re.search(r"^ *export PIP_EXTRA_INDEX_URL=(.*)$", README, re.M)[1]
+    binder = (ROOT / "binder" / "requirements.txt").read_text(encoding="utf-8")
+    assert f"--extra-index-url {wanted}\n" in binder
+
+
+@pytest.mark.skipif(platform.system() != "Linux", reason="a row for Linux")
+def test_importing_torch_takes_what_the_table_says():
+    gpu = torch.version.cuda is not None
+    build = "with GPU libraries: pip's choice" if gpu else "CPU build"
+    row = re.search(rf"^\| Linux, {build} \|.*\| (\d+) MB \|", README, re.M)
+    assert 0.7 < peak_after("import torch") / int(row[1]) < 1.3
 
 
 @pytest.mark.parametrize("link", re.findall(r"\]\(([^)]+)\)", README))
