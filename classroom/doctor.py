@@ -4,31 +4,71 @@
 
 The exit status is 0 if it can, 1 if not. The output names no user, no folder
 and no host, so that a student in trouble can paste it anywhere. This runs
-where packages are missing or broken, and under Pythons that are too old.
+where packages are missing or broken, and under Pythons that are too old. What
+a notebook does is tried in a process of its own: as a kernel starts it, and if
+that fails without the user's settings, to tell what is in the way.
 """
+
+import os
+import sys
+
+if __name__ == "__main__":
+    # What is here or on PYTHONPATH must not stand in for what is imported
+    # below: this folder goes, the others come last.
+    if os.path.abspath(sys.path[0]) == os.getcwd():
+        del sys.path[0]
+    LAST = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    LAST = [os.path.abspath(folder) for folder in LAST if folder]
+    sys.path.sort(key=lambda folder: os.path.abspath(folder) in LAST)
 
 import functools
 import json
-import os
 import platform
 import re
 import subprocess
-import sys
+import tempfile
 import textwrap
+import warnings
 from importlib import metadata
 from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import NamedTuple, Optional
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 from classroom.machine import cpus, free_memory
 
 SERIES = Path(__file__).parent.parent
+NOTEBOOKS = SERIES / "notebooks"
 NAME, ROOMS = "gpt-part-by-part", ("gptlib", "classroom")
 WINDOWS = os.name == "nt"
 # The Pythons for which the pinned packages are published.
 OLDEST, NEWEST, NEWEST_ON_INTEL_MAC = (3, 11), (3, 14), (3, 12)
 NOTEBOOK_GB = 1.0  # what the largest notebook takes beside `import torch`
 RUNTIME = "https://aka.ms/vs/17/release/vc_redist.x64.exe"
+# Settings of other people's that reach a notebook.
+SETTINGS = re.compile("PYTHON|MPL|MATPLOTLIB|IPYTHON")
+# A kernel's start, with its changes of the path, and what notebooks import.
+SETUP = """
+import sys
+from pathlib import Path
+
+if sys.path[0] in ("", str(Path.cwd())):
+    del sys.path[0]
+from ipykernel.kernelapp import IPKernelApp
+
+IPKernelApp().init_path()
+
+import torch
+from torch import nn
+
+import gptlib
+from classroom import checks, explore, plots
+
+plots.activation_curves([0, 1], {"GELU": [0, 1]}).png()
+explore.explore_gelu()
+print(*{name.partition(".")[0] for name in sys.modules})
+"""
 
 # What torch is here, and what it takes: a line of JSON.
 IMPORT = """
@@ -82,6 +122,8 @@ def check_python():
 
 
 def check_packages():
+    if _moved():
+        return  # check_place tells how to install all of them again
     found = _installed()
     pins = _pins() if "packaging" in found else []
     missing = [pin.name for pin in pins if _key(pin.name) not in found]
@@ -105,10 +147,34 @@ def check_packages():
         yield Finding(f"Packages as pinned: {names}")
 
 
+def check_place():
+    """Is the series where it was installed?"""
+    if _moved():
+        yield Finding(
+            "The folder was moved, renamed or copied after the installation, "
+            f"and programs such as {_venv('jupyter')} can't start any more",
+            "delete the folder .venv and run the README's first command again",
+        )
+    elif NAME in _installed() and not all(map(_found_as, ROOMS)):
+        if _is_private(_source()):
+            yield Finding(
+                "The series was installed from a folder that you can't read",
+                "make an environment of your own by the README's first command"
+                " in the series' folder",
+            )
+        else:
+            yield Finding(
+                "The series was moved or deleted after its installation",
+                _install(),
+            )
+
+
 def check_rooms():
     """Is what notebooks import the series', or another one of that name?"""
-    folders = {room: _found_as(room) for room in ROOMS}
-    foreign = [room for room in ROOMS if _is_elsewhere(folders[room], room)]
+    if _moved():
+        return  # check_place tells
+    files = {room: _found_as(room) for room in ROOMS}
+    foreign = {r: file for r, file in files.items() if _is_elsewhere(file, r)}
     owners = {_owner(room) for room in foreign} - {None}
     owners |= {"gptlib"} & set(_installed())  # a stranger's has this name
     for owner in sorted(owners):
@@ -116,18 +182,54 @@ def check_rooms():
             f"The foreign package {owner} stands in the way of the series'",
             f"run '{_tool('pip')} uninstall {owner}', then {_install()}",
         )
-    if foreign and not owners:
-        entries = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-        named = any(str(folders[room].parent) in entries for room in foreign)
+    if not owners:
+        found = [_in_the_way(*item) for item in foreign.items()]
+        yield from dict.fromkeys(found)  # one copy holds both rooms
+        if not foreign and all(files.values()):
+            fact = "Notebooks import the series' own gptlib and classroom"
+            yield Finding(fact)
+
+
+def check_home():
+    """Can JupyterLab write what it needs to start?"""
+    try:
+        from jupyter_core.paths import jupyter_runtime_dir
+    except ImportError:
+        return  # check_packages tells
+    if not _can_be_written(jupyter_runtime_dir()):
+        variable = "USERPROFILE" if WINDOWS else "HOME"
+        if _can_be_written(os.path.expanduser("~")):
+            variable = "JUPYTER_RUNTIME_DIR"
         yield Finding(
-            f"Notebooks import another {' and '.join(foreign)} than the "
-            "series'",
-            "take its folder out of the environment variable PYTHONPATH"
-            if named
-            else _install(),
+            "JupyterLab can't start, for you can't write in its folder",
+            f"set the environment variable {variable} to a folder in which "
+            "you can, before you start JupyterLab",
         )
-    elif not owners and all(folders.values()):
-        yield Finding("Notebooks import the series' own gptlib and classroom")
+
+
+def check_notebook():
+    """Do a notebook's imports and pictures work where a kernel starts?"""
+    here = _set_up(NOTEBOOKS, os.environ)
+    if here.returncode == 0:
+        yield _complaint(here.stderr) or Finding(
+            "What notebooks import and draw works in their folder"
+        )
+        return
+    with tempfile.TemporaryDirectory() as empty:
+        kept = {k: v for k, v in os.environ.items() if not SETTINGS.match(k)}
+        clean = _set_up(empty, kept)
+    if clean.returncode == 0:
+        names = {*clean.stdout.split()} - {*ROOMS}
+        found = list(_shadows(sorted(names), here.stderr))
+        yield from found or [_settings(_reason(here))]
+    else:  # the installation's fault, of which other checks may know more
+        known = [*check_torch(), *check_vocabulary()]
+        yield from [finding for finding in known if finding.cure] or [
+            Finding(
+                f"What notebooks import doesn't work ({_reason(clean)})",
+                _install("--force-reinstall"),
+            )
+        ]
 
 
 def check_torch():
@@ -228,34 +330,47 @@ def check_kernel():
 
 CHECKS = [
     check_python,
+    check_place,
     check_packages,
     check_rooms,
+    check_home,
+    check_notebook,
     check_torch,
     check_vocabulary,
     check_memory,
     check_kernel,
 ]
+# These would only fail of what was found before them.
+IMPORTS = [check_notebook, check_torch, check_vocabulary]
 
 
 def main():
     sys.stdout.reconfigure(errors="replace")
-    findings = [finding for check in CHECKS for finding in _findings(check)]
-    for fact, cure in findings:
-        line = f"  PROBLEM  {fact}: {cure}." if cure else f"  ok       {fact}."
-        print(
-            textwrap.fill(
-                line,
-                width=79,
-                subsequent_indent=" " * 11,
-                break_long_words=False,
-                break_on_hyphens=False,
-            )
-        )
-    if any(finding.cure for finding in findings):
-        print("\nBegin with the first problem, then run this again.")
-        return 1
-    print("\nThis machine can run the series.")
-    return 0
+    warnings.simplefilter("ignore")  # they name folders
+    well = True
+    for check in CHECKS:
+        if well or check not in IMPORTS:
+            for finding in _findings(check):
+                well = well and not finding.cure
+                _tell(finding)
+    if well:
+        print("\nThis machine can run the series.")
+        return 0
+    print("\nBegin with the first problem, then run this again.")
+    return 1
+
+
+def _tell(finding):
+    fact, cure = finding
+    line = f"  PROBLEM  {fact}: {cure}." if cure else f"  ok       {fact}."
+    lines = textwrap.fill(
+        line,
+        width=79,
+        subsequent_indent=" " * 11,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    print(lines, flush=True)
 
 
 def _findings(check):
@@ -295,21 +410,168 @@ def _installed():
 
 
 def _distributions():
-    path = [p for p in sys.path if p and Path(p).resolve() != Path.cwd()]
+    path = [p for p in _path() if p and Path(p).resolve() != Path.cwd()]
     return metadata.distributions(path=path)
 
 
-def _found_as(room):
-    """The folder that a notebook would import, wherever this was started."""
-    path = sys.path
-    if Path(path[0]).resolve() == Path.cwd():
-        path = path[1:]  # `python -m` puts it there, for itself
-    spec = PathFinder.find_spec(room, path)
-    return Path(spec.origin).parent if spec and spec.origin else None
+def _path():
+    """The folders in which a notebook's imports are looked for, in order."""
+    path = [*_pythonpath(), *sys.path]
+    names = [os.path.basename(folder) for folder in path]
+    packages = {"site-packages", "dist-packages"}
+    spots = [n for n, name in enumerate(names) if name in packages]
+    # There IPython lets a kernel look into the notebook's folder.
+    path.insert(min(spots, default=0), str(NOTEBOOKS))
+    return path
 
 
-def _is_elsewhere(folder, room):
-    return folder is not None and not folder.samefile(SERIES / room)
+def _pythonpath():
+    folders = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    return [os.path.abspath(folder) for folder in folders if folder]
+
+
+def _found_as(name, path=None):
+    """The file that a notebook would import, wherever this was started."""
+    spec = PathFinder.find_spec(name, path or _path())
+    return Path(spec.origin) if spec and spec.has_location else None
+
+
+def _is_elsewhere(file, room):
+    return file is not None and not file.parent.samefile(SERIES / room)
+
+
+def _in_the_way(name, file):
+    """What to do about a file that is imported in place of the right one."""
+    package = file.name == "__init__.py"
+    folder = file.parent.parent if package else file.parent
+    file_name = f"{file.parent.name}/" if package else file.name
+    if folder == NOTEBOOKS:
+        where, cure = f"notebooks/{file_name}", "rename it"
+    elif str(folder) in _pythonpath():
+        where = f"{file_name}, in a folder on PYTHONPATH,"
+        cure = (
+            "rename it, or take its folder out of the environment variable "
+            "PYTHONPATH"
+        )
+    elif folder.name in ("site-packages", "dist-packages"):
+        where, cure = f"{file_name} in {folder.name}", "delete it"
+    else:
+        rooms = " or ".join(ROOMS)
+        fact = f"Notebooks import another {rooms} than the series'"
+        return Finding(fact, _install())
+    return Finding(f"{where} stands in the way of the right {name}", cure)
+
+
+def _shadows(names, errors):
+    """Files beside notebooks or on PYTHONPATH that have a module's name."""
+    files = {}
+    for folder in [*_pythonpath(), str(NOTEBOOKS)]:
+        for name in names:
+            file = _found_as(name, [folder])
+            if file:
+                files.setdefault(name, file)
+    # Some do no harm, so those come first of which the errors speak.
+    last = errors.strip().rpartition("\n")[2]
+    named = {
+        name: file
+        for name, file in files.items()
+        if os.path.join(*file.parts[-2:]) in errors or f"'{name}'" in last
+    }
+    for name, file in list((named or files).items())[:3]:
+        yield _in_the_way(name, file)
+
+
+def _settings(reason):
+    """What to do where no file is in the way but something is."""
+    for variable in sorted(filter(SETTINGS.match, os.environ)):
+        others = {k: v for k, v in os.environ.items() if k != variable}
+        if _set_up(NOTEBOOKS, others).returncode == 0:
+            fact = f"The environment variable {variable} stands in the way"
+            return Finding(f"{fact} ({reason})", "unset it")
+    return Finding(
+        f"Something in the folder notebooks stands in the way ({reason})",
+        "move what isn't the series' out of there",
+    )
+
+
+def _complaint(errors):
+    """What to do about the red lines that a notebook's imports print."""
+    if "MPLCONFIGDIR" in errors:
+        return Finding(
+            "Matplotlib can't write its folder, and says so in red",
+            "set the environment variable MPLCONFIGDIR to a folder in which "
+            "you can write, before you start JupyterLab",
+        )
+    line = re.search(r"matplotlibrc'?, line (\d+)", errors)
+    if line:
+        return Finding(
+            "Matplotlib, in red, doesn't understand your settings, the file "
+            "matplotlibrc",
+            f"take line {line[1]} out",
+        )
+    return None
+
+
+def _set_up(folder, environment):
+    return subprocess.run(
+        [sys.executable, "-c", SETUP],
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        encoding="utf-8",
+        errors="replace",
+    )
+
+
+def _reason(done):
+    ended = f"Python ended with status {done.returncode}"
+    return _public((done.stderr.strip() or ended).splitlines()[-1])
+
+
+def _can_be_written(folder):
+    """May this user make and fill the folder?"""
+    there = next(
+        p for p in (folder, *Path(folder).parents) if os.path.exists(p)
+    )
+    return os.path.isdir(there) and os.access(there, os.W_OK | os.X_OK)
+
+
+def _moved():
+    """Do the environment's programs look for another Python than this?"""
+    if sys.prefix == sys.base_prefix:
+        return False
+    program = "jupyter.exe" if WINDOWS else "jupyter"
+    try:
+        code = (Path(sys.executable).parent / program).read_bytes()
+    except OSError:
+        return False
+    # The line after #!, with a detour if it is long or has a space.
+    pattern = rb"""(?:#!|'exec' )"?([^"\0\r\n]*python[\w.]*)"""
+    pythons = [os.fsdecode(name) for name in re.findall(pattern, code)]
+    return bool(pythons) and not _same(pythons[-1], sys.executable)
+
+
+def _same(one, other):
+    one, other = os.path.dirname(one), os.path.dirname(other)
+    return os.path.exists(one) and os.path.samefile(one, other)
+
+
+def _source():
+    """The folder from which the series was installed, if it is known."""
+    record = metadata.distribution(NAME).read_text("direct_url.json")
+    url = json.loads(record or "{}").get("url", "")
+    return Path(url2pathname(urlsplit(url).path))
+
+
+def _is_private(folder):
+    try:
+        os.stat(folder / "gptlib" / "__init__.py")
+    except PermissionError:
+        return True
+    except OSError:
+        pass
+    return False
 
 
 def _owner(room):
@@ -380,7 +642,8 @@ def _install(option=""):
 def _tool(name):
     """How to call a tool of the environment that this Python belongs to."""
     own = Path(sys.prefix).resolve() == (SERIES / ".venv").resolve()
-    return _venv(name) if own else f"python -m {name}"
+    # Not .venv/bin/pip, which names the folder where it was made.
+    return f"{_venv('python') if own else 'python'} -m {name}"
 
 
 def _venv(name):

@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+import sysconfig
 import venv
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,14 +21,17 @@ from gptlib import tokenizer
 
 ROOT = Path(__file__).parents[2]
 INSTALL = "install -r requirements.txt' in the series' folder."
-
-
+AROUND = os.environ.get("PYTHONPATH", "")
 CPU = {"gpu": False, "memory": 206 * 2**20, "disk": 698_003_938}
 GPU = {"gpu": True, "memory": 530 * 2**20, "disk": 4_780_000_000}
 
 
 @pytest.fixture(autouse=True)
-def torch_is_looked_at_anew():
+def plain(monkeypatch, tmp_path_factory):
+    """No PYTHONPATH but a test's own, a folder with nothing in it, and what
+    torch is not known from the test before."""
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    monkeypatch.chdir(tmp_path_factory.mktemp("empty"))
     doctor._import_torch.cache_clear()
 
 
@@ -38,10 +42,13 @@ def torch_is(monkeypatch, **facts):
     monkeypatch.setattr(doctor, "_import_torch", lambda: done)
 
 
-def examine(python=sys.executable, folder=ROOT, **environment):
+def examine(python=sys.executable, folder=ROOT, prefix=(), **environment):
     """Exit status and findings, a line each, of a run as a student's."""
+    paths = [environment.pop("PYTHONPATH", "")]
+    paths += [AROUND] if python == sys.executable else []
+    environment["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
     done = subprocess.run(
-        [python, "-m", "classroom.doctor"],
+        [*prefix, python, "-m", "classroom.doctor"],
         cwd=folder,
         env=os.environ | environment,
         capture_output=True,
@@ -50,6 +57,36 @@ def examine(python=sys.executable, folder=ROOT, **environment):
     assert done.stderr == ""
     assert all(len(line) <= 79 for line in done.stdout.splitlines())
     return done.returncode, re.sub(r"\n {11}", " ", done.stdout)
+
+
+# Of the standard library's, notebooks import these directly.
+STANDARD = {"textwrap", "math", "copy", "time", "itertools.pairwise"}
+
+
+def imported(code):
+    """Dotted names of what some code imports."""
+    names = set()
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            names |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return names
+
+
+def unprivileged():
+    """What to start a program with, so that permissions hold for it."""
+    if os.name == "nt":
+        pytest.skip("Windows has other permissions")
+    if os.getuid():
+        return []
+    if not shutil.which("setpriv"):
+        pytest.skip("permissions don't hold for root")
+    return ["setpriv", "--bounding-set=-dac_override,-dac_read_search"]
+
+
+def copied(old, new):
+    shutil.copytree(old, new, symlinks=True)
 
 
 def problems(check):
@@ -65,17 +102,49 @@ def module(folder, name, code):
 
 def package(folder, name, version, *needs):
     """Let Python find a package of this name and version before others."""
-    about = folder / f"{name}-{version}.dist-info"
+    about = folder / f"{name.replace('-', '_')}-{version}.dist-info"
     about.mkdir(parents=True)
     lines = ["Metadata-Version: 2.1", f"Name: {name}", f"Version: {version}"]
     lines += [f"Requires-Dist: {need}" for need in needs]
     (about / "METADATA").write_text("\n".join(lines), encoding="utf-8")
+    return about
+
+
+def series(folder):
+    """A copy of the series in this folder, with no notebook in it."""
+    (folder / "notebooks").mkdir(parents=True)
+    shutil.copy(ROOT / "requirements.txt", folder)
+    for room in ("classroom", "gptlib"):
+        leave = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(ROOT / room, folder / room, ignore=leave)
+    return folder
+
+
+def install(folder, site):
+    """Put the series in this folder, and what it needs, into a site."""
+    site.mkdir(parents=True, exist_ok=True)
+    about = package(site, "gpt-part-by-part", "0.1.0")
+    record = {"url": folder.as_uri(), "dir_info": {"editable": True}}
+    (about / "direct_url.json").write_text(json.dumps(record), "utf-8")
+    path = [folder, sysconfig.get_path("purelib")]
+    (site / "all.pth").write_text("\n".join(map(str, path)), "utf-8")
+
+
+def environment(folder, home):
+    """Python and site of an environment with the series in a folder."""
+    venv.create(home, with_pip=False, symlinks=os.name != "nt")
+    (site,) = [*home.glob("lib/*/site-packages"), *home.glob("Lib/site-*")]
+    install(folder, site)
+    (python,) = [*home.glob("bin/python"), *home.glob("*/python.exe")]
+    jupyter = python.with_name("jupyter" + python.suffix)
+    jupyter.write_text(f"#!{python}\n", encoding="utf-8")
+    return python, site
 
 
 def test_where_the_tests_run_the_series_runs():
     status, text = examine()
     assert status == 0, text
-    assert text.count("  ok  ") == 7 and "PROBLEM" not in text
+    assert text.count("  ok  ") == 8 and "PROBLEM" not in text
     assert len(text.splitlines()) <= 24  # one screen
 
 
@@ -89,8 +158,9 @@ def test_a_python_without_packages_is_the_wrong_one(tmp_path):
 
 
 def test_torch_that_breaks_is_told_from_torch_that_is_missing(tmp_path):
-    code = "import torch_c_part"
-    status, text = examine(**module(tmp_path, "torch", code))
+    python, site = environment(ROOT, tmp_path)
+    module(site, "torch", "import torch_c_part")
+    status, text = examine(python)
     assert status == 1
     assert (
         "torch can't be imported (ModuleNotFoundError: No module named "
@@ -101,16 +171,79 @@ def test_torch_that_breaks_is_told_from_torch_that_is_missing(tmp_path):
 
 
 def test_torch_that_ends_python_is_survived(tmp_path):
-    code = "import os; os._exit(132)"
-    status, text = examine(**module(tmp_path, "torch", code))
+    python, site = environment(ROOT, tmp_path)
+    module(site, "torch", "import os; os._exit(132)")
+    status, text = examine(python)
     assert "imported (Python ended with status 132): run" in text
 
 
 def test_tiktoken_that_breaks_is_named(tmp_path):
-    code = "raise ImportError('DLL load failed')"
-    status, text = examine(**module(tmp_path, "tiktoken", code))
+    python, site = environment(ROOT, tmp_path)
+    module(site, "tiktoken", "raise ImportError('DLL load failed')")
+    status, text = examine(python)
     assert status == 1
     assert "tiktoken can't be imported (DLL load failed): run '" in text
+    assert text.count("PROBLEM") == 1
+
+
+def test_another_package_that_breaks_is_named(tmp_path, monkeypatch):
+    python, site = environment(ROOT, tmp_path)
+    module(site, "ipywidgets", "import ipywidgets_part")
+    monkeypatch.setattr(sys, "executable", str(python))
+    (found,) = problems(doctor.check_notebook)
+    assert "doesn't work (ModuleNotFoundError: No module named 'ipyw" in found
+    assert "install --force-reinstall -r requirements.txt'" in found
+
+
+@pytest.mark.parametrize("change", [os.rename, copied])
+def test_a_folder_that_is_not_where_it_was_installed(change, tmp_path):
+    old, new = tmp_path / "old", tmp_path / "new"
+    python, _ = environment(series(old), old / ".venv")
+    change(old, new)
+    status, text = examine(new / python.relative_to(old), new)
+    assert status == 1
+    assert "The folder was moved, renamed or copied after the inst" in text
+    assert "delete the folder .venv and run the README's first command" in text
+    assert text.count("PROBLEM") == 1
+
+
+def test_a_folder_that_was_moved_away_from_an_environment(tmp_path):
+    python, _ = environment(series(tmp_path / "old"), tmp_path / "env")
+    os.rename(tmp_path / "old", tmp_path / "new")
+    status, text = examine(python, tmp_path / "new")
+    assert status == 1
+    assert "The series was moved or deleted after its installation: " in text
+    assert "'python -m pip install -r requirements.txt'" in text
+    assert text.count("PROBLEM") == 1
+
+
+def test_a_program_that_no_shebang_holds(tmp_path, monkeypatch):
+    """What pip writes where the folder's name is long or has a space."""
+    python = tmp_path / "my python" / "bin" / "python3"
+    python.parent.mkdir(parents=True)
+    monkeypatch.setattr(sys, "executable", str(python))
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))
+    monkeypatch.setattr(doctor, "WINDOWS", False)
+    jupyter = python.with_name("jupyter")
+    for line in ("'''exec' \"{}\" \"$0\"", "#!{}", 'MZ\0#!"{}"\r\n'):
+        for there in (python, tmp_path / "gone" / "python3"):
+            jupyter.write_text(line.format(there), encoding="utf-8")
+            assert doctor._moved() == (there != python), line
+    jupyter.write_text("#!/bin/sh\nexec something", encoding="utf-8")
+    assert not doctor._moved()
+
+
+def test_an_installation_from_a_private_folder(tmp_path):
+    owner, reader = tmp_path / "owner", series(tmp_path / "reader")
+    python, _ = environment(series(owner), tmp_path / "env")
+    owner.chmod(0)
+    try:
+        status, text = examine(python, reader, prefix=unprivileged())
+    finally:
+        owner.chmod(0o700)
+    assert status == 1
+    assert "The series was installed from a folder that you can't read" in text
+    assert "make an environment of your own by the README's first com" in text
     assert text.count("PROBLEM") == 1
 
 
@@ -170,8 +303,7 @@ def test_a_foreign_package_of_another_name_is_named(
     name, tmp_path, monkeypatch
 ):
     room(tmp_path, name)
-    package(tmp_path, "chat-client", "1.0")
-    record = tmp_path / "chat-client-1.0.dist-info" / "RECORD"
+    record = package(tmp_path, "chat-client", "1.0") / "RECORD"
     record.write_text(f"{name}/__init__.py,,\n", encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
     (found,) = problems(doctor.check_rooms)
@@ -184,11 +316,180 @@ def test_a_folder_of_the_same_name_is_noticed(tmp_path, monkeypatch):
     room(tmp_path, "classroom")
     monkeypatch.syspath_prepend(tmp_path)
     (found,) = problems(doctor.check_rooms)
-    assert found.startswith("Notebooks import another classroom than the")
+    assert found.startswith("Notebooks import another gptlib or classroom tha")
     assert found.endswith(INSTALL) and "PYTHONPATH" not in found
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     (found,) = problems(doctor.check_rooms)
-    assert found.endswith("out of the environment variable PYTHONPATH.")
+    assert found == (
+        "classroom/, in a folder on PYTHONPATH, stands in the way of the "
+        "right classroom: rename it, or take its folder out of the "
+        "environment variable PYTHONPATH."
+    )
+
+
+def test_a_folder_of_the_same_name_beside_the_notebooks(tmp_path):
+    home = series(tmp_path / "home")
+    python, _ = environment(home, home / ".venv")
+    room(home / "notebooks", "gptlib")
+    status, text = examine(python, home)
+    assert status == 1
+    assert (
+        "notebooks/gptlib/ stands in the way of the right gptlib: rename it."
+    ) in text
+    assert text.count("PROBLEM") == 1
+
+
+def test_a_folder_of_the_same_name_among_packages(tmp_path):
+    python, site = environment(ROOT, tmp_path)
+    room(site, "gptlib")
+    status, text = examine(python)
+    assert status == 1
+    assert "gptlib/ in site-packages stands in the way of the right" in text
+    assert "right gptlib: delete it." in text
+
+
+def test_a_foreign_package_of_this_user(tmp_path):
+    """On a Python without an environment, the user's packages come first."""
+    python, base = sys._base_executable, str(tmp_path)
+    site = subprocess.run(
+        [python, "-m", "site", "--user-site"],
+        env=os.environ | {"PYTHONUSERBASE": base},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    site = Path(site.stdout.strip())
+    install(ROOT, site)
+    package(site, "gptlib", "0.4.2")
+    room(site, "gptlib")
+    status, text = examine(python, PYTHONUSERBASE=base)
+    assert status == 1
+    assert "The foreign package gptlib stands in the way of the series" in text
+    assert "run 'python -m pip uninstall gptlib', then run '" in text
+
+
+def beside_notebooks(tmp_path, monkeypatch):
+    """A folder which the doctor takes for that of the notebooks."""
+    folder = tmp_path / "notebooks"
+    folder.mkdir()
+    monkeypatch.setattr(doctor, "NOTEBOOKS", folder)
+    return folder
+
+
+@pytest.mark.parametrize("name", ["torch.py", "torch/__init__.py", "enum.py"])
+def test_a_file_beside_a_notebook_is_in_the_way(name, tmp_path, monkeypatch):
+    file = beside_notebooks(tmp_path, monkeypatch) / name
+    file.parent.mkdir(exist_ok=True)
+    file.write_text("mine = 1", encoding="utf-8")
+    name = name.replace("__init__.py", "")
+    (found,) = problems(doctor.check_notebook)
+    right = re.match(r"\w+", name)[0]
+    assert found == (
+        f"notebooks/{name} stands in the way of the right {right}: rename it."
+    )
+
+
+def test_a_file_beside_a_notebook_that_does_no_harm(tmp_path, monkeypatch):
+    folder = beside_notebooks(tmp_path, monkeypatch)
+    cache = folder / "__pycache__"
+    cache.mkdir()
+    tag = sys.implementation.cache_tag
+    (cache / f"torch.{tag}.pyc").write_bytes(b"left over")
+    for name in ("random.py", "typing_extensions.py", "matplotlibrc"):
+        (folder / name).write_text("", encoding="utf-8")
+    assert problems(doctor.check_notebook) == []
+
+
+@pytest.mark.parametrize("name", ["random", "typing_extensions", "torch"])
+def test_a_file_on_the_path_is_in_the_way(name, tmp_path):
+    module(tmp_path, "statistics", "harmless = 1")
+    status, text = examine(**module(tmp_path, name, "mine = 1"))
+    assert status == 1
+    assert (
+        f"{name}.py, in a folder on PYTHONPATH, stands in the way of the "
+        f"right {name}: rename it, or take its folder out of the environment "
+        "variable PYTHONPATH."
+    ) in text
+    assert text.count("PROBLEM") == 1 and "reinstall" not in text
+    assert str(tmp_path) not in text
+
+
+def test_a_file_that_ends_python_is_in_the_way(tmp_path, monkeypatch):
+    folder = beside_notebooks(tmp_path, monkeypatch)
+    module(folder, "torch", "import os; os._exit(132)")
+    (found,) = problems(doctor.check_notebook)
+    assert found.startswith("notebooks/torch.py stands in the way of the righ")
+
+
+def test_a_setting_that_is_in_the_way(monkeypatch):
+    monkeypatch.setenv("MPLBACKEND", "typewriter")
+    (found,) = problems(doctor.check_notebook)
+    assert found.startswith(
+        "The environment variable MPLBACKEND stands in the way (ValueError: "
+    )
+    assert found.endswith("): unset it.")
+
+
+@pytest.mark.parametrize(
+    "lines, cure",
+    [
+        (["text.usetex: True", "figure.facecolor: black"], []),
+        (["text.usetex: True", "lines.color: mud"], ["take line 2 out"]),
+        (["", "", "line.colour: red"], ["take line 3 out"]),
+    ],
+)
+def test_matplotlibs_settings(lines, cure, tmp_path, monkeypatch):
+    (tmp_path / "matplotlibrc").write_text("\n".join(lines), "utf-8")
+    monkeypatch.setenv("MPLCONFIGDIR", str(tmp_path))
+    found = list(doctor.check_notebook())
+    assert [finding.cure for finding in found if finding.cure] == cure
+
+
+def test_matplotlibs_folder_that_cannot_be_written(tmp_path, monkeypatch):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("MPLCONFIGDIR", str(tmp_path / "file" / "folder"))
+    (found,) = problems(doctor.check_notebook)
+    assert "environment variable MPLCONFIGDIR to a folder in which " in found
+
+
+def test_jupyters_folder_that_cannot_be_written(tmp_path, monkeypatch):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path))
+    assert problems(doctor.check_home) == []
+    monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(tmp_path / "file" / "new"))
+    (found,) = problems(doctor.check_home)
+    assert "set the environment variable JUPYTER_RUNTIME_DIR to a" in found
+
+
+@pytest.mark.parametrize("kind", ["no folder", "not writable"])
+def test_a_home_that_cannot_be_written(kind, tmp_path, monkeypatch):
+    for name in list(os.environ):
+        if name.startswith(("JUPYTER", "XDG_")):
+            monkeypatch.delenv(name)
+    prefix = unprivileged()
+    home = tmp_path / "home"
+    if kind == "no folder":
+        home.touch()
+    else:
+        home.mkdir(mode=0o555)
+    status, text = examine(prefix=prefix, HOME=str(home))
+    assert status == 1
+    assert "JupyterLab can't start, for you can't write in its folder" in text
+    assert "set the environment variable HOME to a folder in which you" in text
+    assert text.count("PROBLEM") == 1 and str(tmp_path) not in text
+
+
+def test_it_imports_what_the_notebooks_import():
+    found = set()
+    for file in (ROOT / "notebooks").glob("*.ipynb"):
+        cells = json.loads(file.read_text(encoding="utf-8"))["cells"]
+        code = [
+            "".join(c["source"]) for c in cells if c["cell_type"] == "code"
+        ]
+        found |= imported(code[0])
+    tried = imported(doctor.SETUP)
+    ours = {name for name in found if name.startswith("gptlib.")}
+    assert found - ours - tried <= STANDARD and ours
 
 
 def test_an_old_installation_under_the_foreign_name_is_noticed(
@@ -403,21 +704,16 @@ def test_a_check_that_fails_is_named(monkeypatch):
 
 def test_the_output_holds_no_name_and_no_folder(tmp_path):
     home = tmp_path / "Jane Doe"
-    for room in ("classroom", "gptlib"):
-        shutil.copytree(
-            ROOT / room,
-            home / "series" / room,
-            ignore=shutil.ignore_patterns("__pycache__"),
-        )
-    shutil.copy(ROOT / "requirements.txt", home / "series")
+    python, site = environment(series(home / "series"), home / "env")
     (home / "series" / "gptlib" / "data" / "gpt2.tiktoken").unlink()
     kernel = home / "share" / "kernels" / "python3"
     kernel.mkdir(parents=True)
     spec = {"argv": [f"{home}/bin/python"], "display_name": "Jane's"}
     (kernel / "kernel.json").write_text(json.dumps(spec), encoding="utf-8")
-    module(home, "torch", f"raise OSError({f'{home}/c10.so: no such file'!r})")
+    module(site, "torch", f"raise OSError({f'{home}/c10.so: no such file'!r})")
     status, text = examine(
-        folder=home / "series",
+        python,
+        home / "series",
         HOME=str(home),
         USERPROFILE=str(home),
         USER="janedoe",
@@ -427,7 +723,7 @@ def test_the_output_holds_no_name_and_no_folder(tmp_path):
         PYTHONPATH=str(home),
     )
     assert status == 1
-    assert text.count("PROBLEM") == 4  # it is another copy, not installed
+    assert text.count("PROBLEM") == 3  # torch, the vocabulary, the kernel
     assert "(OSError: c10.so: no such file)" in text
     assert "jane" not in text.lower() and str(tmp_path) not in text
 
