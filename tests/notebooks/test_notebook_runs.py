@@ -39,7 +39,7 @@ LEAST = {"ATEN_CPU_CAPABILITY": capabilities()[0], "OMP_NUM_THREADS": "1"}
 LEAST["MALLOC_MMAP_THRESHOLD_"] = str(2**20)
 WITHOUT_NETWORK = ["unshare", "--user", "--map-root-user", "--net"]
 # What a notebook may add to a kernel that has imported torch. With torch's CPU
-# build that kernel takes 242 MB, which makes 1,200; with GPU libraries 560.
+# build that kernel takes 242 MB, which makes 1,200; with GPU libraries 580.
 ADDED_MB = 958
 
 
