@@ -6,10 +6,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import nbformat
 import pytest
 import torch
 from test_notebook_format import NAMES
-from test_notebook_runs import peak_after
+from test_notebook_runs import running, torch_megabytes
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -49,8 +50,11 @@ def test_the_index_of_the_cpu_build_is_binders():
 def test_importing_torch_takes_what_the_table_says():
     gpu = torch.version.cuda is not None
     build = "with GPU libraries: pip's choice" if gpu else "CPU build"
-    row = re.search(rf"^\| Linux, {build} \|.*\| (\d+) MB \|", README, re.M)
-    assert 0.7 < peak_after("import torch") / int(row[1]) < 1.3
+    row = re.search(rf"^\| Linux, {build} \|.*\| (\d+)–(\d+) MB", README, re.M)
+    least, most = map(int, row.groups())
+    notebook = nbformat.v4.new_notebook()
+    with running(notebook) as client:
+        assert 0.8 * least < torch_megabytes(client) < 1.2 * most
 
 
 @pytest.mark.parametrize("link", re.findall(r"\]\(([^)]+)\)", README))
