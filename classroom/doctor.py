@@ -21,6 +21,7 @@ if __name__ == "__main__":
     LAST = [os.path.abspath(folder) for folder in LAST if folder]
     sys.path.sort(key=lambda folder: os.path.abspath(folder) in LAST)
 
+import functools
 import json
 import platform
 import re
@@ -43,7 +44,7 @@ NAME, ROOMS = "gpt-part-by-part", ("gptlib", "classroom")
 WINDOWS = os.name == "nt"
 # The Pythons for which the pinned packages are published.
 OLDEST, NEWEST, NEWEST_ON_INTEL_MAC = (3, 11), (3, 14), (3, 12)
-NOTEBOOK_GB = 1.2  # what the largest notebook takes
+NOTEBOOK_GB = 1.0  # what the largest notebook takes beside `import torch`
 RUNTIME = "https://aka.ms/vs/17/release/vc_redist.x64.exe"
 # Settings of other people's that reach a notebook.
 SETTINGS = re.compile("PYTHON|MPL|MATPLOTLIB|IPYTHON")
@@ -67,6 +68,33 @@ from classroom import checks, explore, plots
 plots.activation_curves([0, 1], {"GELU": [0, 1]}).png()
 explore.explore_gelu()
 print(*{name.partition(".")[0] for name in sys.modules})
+"""
+
+# What torch is here, and what it takes: a line of JSON.
+IMPORT = """
+import json
+from importlib import metadata
+try:
+    import psutil  # which Jupyter's kernel needs
+    used = lambda: psutil.Process().memory_info().rss
+except ImportError:
+    used = lambda: 0
+before = used()
+import torch
+taken = used() - before
+disk = 0
+for package in metadata.distributions():
+    name = package.metadata["Name"] or ""
+    if name == "torch" or name.startswith(("nvidia-", "cuda-", "triton")):
+        disk += sum(file.size or 0 for file in package.files or [])
+found = {
+    "version": torch.__version__.split("+")[0],
+    "gpu": any(getattr(torch.version, x, None) for x in ("cuda", "hip")),
+    "threads": torch.get_num_threads(),
+    "memory": taken,
+    "disk": disk,
+}
+print(json.dumps(found))
 """
 
 
@@ -205,13 +233,7 @@ def check_notebook():
 
 
 def check_torch():
-    # In a process of its own, which an import can end without an exception.
-    done = subprocess.run(
-        [sys.executable, "-c", "import torch; print(torch.get_num_threads())"],
-        capture_output=True,
-        encoding="utf-8",
-        errors="replace",
-    )
+    done = _import_torch()
     if done.returncode:
         ended = f"Python ended with status {done.returncode}"
         reason = (done.stderr.strip() or ended).splitlines()[-1]
@@ -227,7 +249,8 @@ def check_torch():
         else:
             yield Finding(fact, _install("--force-reinstall"))
         return
-    threads, usable = int(done.stdout), cpus()
+    torch, usable = _facts(done), cpus()
+    threads = torch["threads"]
     if threads > usable:
         yield Finding(
             f"torch starts {threads} threads where {usable} can run at a "
@@ -235,8 +258,16 @@ def check_torch():
             f"set the environment variable OMP_NUM_THREADS to {usable} "
             "before you start JupyterLab",
         )
-    else:
-        yield Finding(f"torch runs, on {threads} of {usable} processors")
+        return
+    kind = "build with GPU libraries" if torch["gpu"] else "CPU build"
+    disk, memory = torch["disk"] / 1e9, torch["memory"] / 2**20
+    fact = f"torch {torch['version']}, {kind}"
+    if disk:
+        fact += f" ({disk:.1f} GB on disk)"
+    fact += f", runs on {threads} of {usable} processors"
+    if memory:
+        fact += f"; importing it takes {memory:.0f} MB of memory"
+    yield Finding(fact)
 
 
 def check_vocabulary():
@@ -264,11 +295,13 @@ def check_memory():
     if free is None:
         return  # psutil is missing, as is Jupyter: check_packages tells
     gigabytes = free / 2**30
-    count = int(gigabytes / NOTEBOOK_GB)
+    torch = _facts(_import_torch())
+    needed = NOTEBOOK_GB + (torch["memory"] / 2**30 if torch else 0.2)
+    count = int(gigabytes / needed)
     fact = f"{gigabytes:.1f} GB of memory are free"
     if count == 0:
         yield Finding(
-            f"{fact}, and a notebook can take {NOTEBOOK_GB} GB",
+            f"{fact}, and a notebook can take {needed:.1f} GB",
             "close other programs, and notebooks by 'Shut Down Kernel'",
         )
     elif count == 1:
@@ -348,6 +381,24 @@ def _findings(check):
             f"{check.__name__} failed with {type(error).__name__}",
             "show this line to whoever gave you the series",
         )
+
+
+@functools.cache
+def _import_torch():
+    """A process of its own, which an import can end without an exception."""
+    return subprocess.run(
+        [sys.executable, "-c", IMPORT],
+        capture_output=True,
+        encoding="utf-8",
+        errors="replace",
+    )
+
+
+def _facts(done):
+    """What the process found; None if it could not import torch."""
+    if done.returncode:
+        return None
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 def _installed():

@@ -1,3 +1,4 @@
+import contextlib
 import os
 import statistics
 
@@ -16,10 +17,14 @@ SPEED = pytest.StashKey()
 def browser():
     # A module's, not the session's: while playwright runs, so does its event
     # loop, which the tests of other folders must not meet.
-    with sync_playwright() as playwright:
+    refuse = pytest.fail if os.environ.get("CI") else pytest.skip
+    with contextlib.ExitStack() as stack:
+        try:
+            playwright = stack.enter_context(sync_playwright())
+        except Exception as error:  # its Node.js misses a library, say
+            refuse(f"playwright does not start: {error}")
         path = find_chromium(playwright)
         if path is None:
-            refuse = pytest.fail if os.environ.get("CI") else pytest.skip
             refuse(WITHOUT_CHROMIUM)
         browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
         yield browser

@@ -14,22 +14,32 @@ from types import SimpleNamespace
 
 import pytest
 from packaging.markers import default_environment
+from test_notebook_runs import ADDED_MB
 
 from classroom import doctor
 from gptlib import tokenizer
 
 ROOT = Path(__file__).parents[2]
 INSTALL = "install -r requirements.txt' in the series' folder."
-
-
 AROUND = os.environ.get("PYTHONPATH", "")
+CPU = {"gpu": False, "memory": 206 * 2**20, "disk": 698_003_938}
+GPU = {"gpu": True, "memory": 530 * 2**20, "disk": 4_780_000_000}
 
 
 @pytest.fixture(autouse=True)
 def plain(monkeypatch, tmp_path_factory):
-    """No PYTHONPATH but a test's own, and a folder with nothing in it."""
+    """No PYTHONPATH but a test's own, a folder with nothing in it, and what
+    torch is not known from the test before."""
     monkeypatch.delenv("PYTHONPATH", raising=False)
     monkeypatch.chdir(tmp_path_factory.mktemp("empty"))
+    doctor._import_torch.cache_clear()
+
+
+def torch_is(monkeypatch, **facts):
+    """Let a torch with these properties be the one that is installed."""
+    facts = {"version": "2.13.0", "threads": 1} | facts
+    done = SimpleNamespace(returncode=0, stdout=f"x\n{json.dumps(facts)}\n")
+    monkeypatch.setattr(doctor, "_import_torch", lambda: done)
 
 
 def examine(python=sys.executable, folder=ROOT, prefix=(), **environment):
@@ -559,21 +569,78 @@ def test_a_vocabulary_that_is_damaged_or_missing(
 
 
 @pytest.mark.parametrize(
-    "gigabytes, fact",
+    "torch, fact",
     [
-        (0.5, None),
-        (1.3, "1.3 GB of memory are free: room for one notebook at a time"),
-        (3.0, "3.0 GB of memory are free: room for 2 notebooks at a time"),
+        (CPU, "CPU build (0.7 GB on disk), runs on 1 of 2 processors; "),
+        (GPU, "build with GPU libraries (4.8 GB on disk), runs on 1 of 2 "),
+        (CPU | {"disk": 0}, "CPU build, runs on 1 of 2 processors; "),
     ],
 )
-def test_memory_that_fits(gigabytes, fact, monkeypatch):
+def test_which_torch_this_is_and_what_it_costs(torch, fact, monkeypatch):
+    torch_is(monkeypatch, **torch)
+    monkeypatch.setattr(doctor, "cpus", lambda: 2)
+    (found,) = doctor.check_torch()
+    assert found.fact.startswith(f"torch 2.13.0, {fact}")
+    taken = 530 if torch is GPU else 206
+    assert found.fact.endswith(f"importing it takes {taken} MB of memory")
+    assert found.cure is None
+
+
+@pytest.mark.skipif(not Path("/proc").exists(), reason="reads /proc")
+def test_what_importing_torch_takes_is_measured():
+    code = "import torch; print(open('/proc/self/status').read())"
+    status = subprocess.check_output([sys.executable, "-c", code], text=True)
+    whole = int(re.search(r"VmRSS:\s+(\d+) kB", status)[1]) / 1024
+    torch = doctor._facts(doctor._import_torch())
+    assert 0 < whole - torch["memory"] / 2**20 < 40  # a bare Python's
+    assert torch["gpu"] == (torch["disk"] > 2e9)
+
+
+def test_without_psutil_torch_runs_all_the_same(tmp_path, monkeypatch):
+    module(tmp_path, "psutil", "raise ImportError")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    (found,) = doctor.check_torch()
+    assert found.cure is None and found.fact.endswith(" processors")
+
+
+@pytest.mark.parametrize(
+    "torch, gigabytes, fact",
+    [
+        (CPU, 1.1, None),
+        (CPU, 1.3, "1.3 GB of memory are free: room for one notebook at a"),
+        (CPU, 3.1, "3.1 GB of memory are free: room for 2 notebooks at a"),
+        (GPU, 1.3, None),
+        (GPU, 1.6, "1.6 GB of memory are free: room for one notebook at a"),
+        (GPU, 3.1, "3.1 GB of memory are free: room for 2 notebooks at a"),
+    ],
+)
+def test_memory_that_fits(torch, gigabytes, fact, monkeypatch):
+    torch_is(monkeypatch, **torch)
     monkeypatch.setattr(doctor, "free_memory", lambda: gigabytes * 2**30)
     (found,) = doctor.check_memory()
     if fact:
-        assert found == (fact, None)
+        assert found == (f"{fact} time", None)
     else:
-        assert found.fact.startswith("0.5 GB of memory are free, and a note")
+        needed = "1.5" if torch is GPU else "1.2"
+        assert found.fact == (
+            f"{gigabytes} GB of memory are free, and a notebook can take "
+            f"{needed} GB"
+        )
         assert found.cure.startswith("close other programs")
+
+
+def test_memory_is_counted_even_where_torch_cannot_be_imported(
+    tmp_path, monkeypatch
+):
+    module(tmp_path, "torch", "import torch_c_part")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setattr(doctor, "free_memory", lambda: 2.5 * 2**30)
+    (found,) = doctor.check_memory()
+    assert found.fact.endswith("room for 2 notebooks at a time")
+
+
+def test_a_notebook_that_may_be_published_fits_where_the_doctor_says_so():
+    assert ADDED_MB <= doctor.NOTEBOOK_GB * 1024
 
 
 def test_more_threads_than_the_quota_allows(monkeypatch):

@@ -1,5 +1,6 @@
 """Whoever clones the series gets the same bytes, on Windows too."""
 
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -15,7 +16,10 @@ def git(*arguments, folder=ROOT):
     return done.stdout.decode("utf-8")
 
 
-@pytest.mark.skipif(not (ROOT / ".git").exists(), reason="no git clone")
+@pytest.mark.skipif(
+    not (ROOT / ".git").exists() or shutil.which("git") is None,
+    reason="no git clone, or no git",
+)
 def test_a_clone_on_windows_has_the_same_bytes(tmp_path):
     settings = ["-c", "core.autocrlf=true", "-c", "core.eol=crlf"]
     git(*settings, "clone", "-q", "--no-hardlinks", str(ROOT), str(tmp_path))

@@ -15,6 +15,7 @@ from test_notebook_format import NAMES
 
 ROOT = Path(__file__).parents[2]
 FILES = ["README.md", *(f"notebooks/{name}.ipynb" for name in NAMES)]
+needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="no git")
 links = SimpleNamespace(**runpy.run_path(str(ROOT / "binder" / "links.py")))
 
 
@@ -146,6 +147,7 @@ def test_what_git_calls_a_repository_becomes_an_address(said, address):
     assert links.as_address(said) == address
 
 
+@needs_git
 def test_the_address_is_found(tmp_path):
     found = links.find_address
     runner = {"GITHUB_REPOSITORY": "fork/r"}
@@ -173,6 +175,7 @@ def git(*arguments, folder):
     return done.stdout.decode("utf-8")
 
 
+@needs_git
 def test_the_first_push_repairs_every_badge(tmp_path):
     """The workflow's steps, on a clone of a repository that knows nothing."""
     file = ROOT / ".github" / "workflows" / "links.yml"

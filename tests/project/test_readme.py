@@ -1,12 +1,16 @@
 """The README's commands and links hold."""
 
+import platform
 import re
 import subprocess
 import sys
 from pathlib import Path
 
+import nbformat
 import pytest
+import torch
 from test_notebook_format import NAMES
+from test_notebook_runs import running, torch_megabytes
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -34,6 +38,23 @@ def sections():
     return [
         re.sub(r"[^\w -]", "", h).lower().replace(" ", "-") for h in headings
     ]
+
+
+def test_the_index_of_the_cpu_build_is_binders():
+    wanted = re.search(r"^ *export PIP_EXTRA_INDEX_URL=(.*)$", README, re.M)[1]
+    binder = (ROOT / "binder" / "requirements.txt").read_text(encoding="utf-8")
+    assert f"--extra-index-url {wanted}\n" in binder
+
+
+@pytest.mark.skipif(platform.system() != "Linux", reason="a row for Linux")
+def test_importing_torch_takes_what_the_table_says():
+    gpu = torch.version.cuda is not None
+    build = "with GPU libraries: pip's choice" if gpu else "CPU build"
+    row = re.search(rf"^\| Linux, {build} \|.*\| (\d+)–(\d+) MB", README, re.M)
+    least, most = map(int, row.groups())
+    notebook = nbformat.v4.new_notebook()
+    with running(notebook) as client:
+        assert 0.8 * least < torch_megabytes(client) < 1.2 * most
 
 
 @pytest.mark.parametrize("link", re.findall(r"\]\(([^)]+)\)", README))
