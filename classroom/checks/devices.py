@@ -1,0 +1,80 @@
+"""Would a module run on another device? Asked without one.
+
+torch's stand-in for another device ("meta") takes a second to load. Here the
+module's tensors and its input only count as being elsewhere, and so does all
+that is computed from them or made on their device.
+"""
+
+import torch
+from torch.overrides import TorchFunctionMode
+from torch.utils._pytree import tree_leaves
+
+from classroom.checks.result import Mistake
+
+ELSEWHERE = torch.device("meta")  # what a tensor there says of its device
+MOVES = "to", "type_as", "cuda"
+
+
+def check_device(module, x, name="device-fixed", says=None):
+    """Raise `Mistake` if tensors that stay on the CPU meet the module's.
+
+    Args:
+        x: the module's input.
+        name, says: what it means, if the exercise knows it.
+    """
+    with torch.no_grad(), _Elsewhere([x, *_registered(module)]) as mode:
+        module(x)
+    if not mode.met:
+        return
+    function, shape = mode.met[0]
+    says = says or (
+        "Where does it come from: is it made on the input's device, as with "
+        "device=x.device, or registered as a buffer?"
+    )
+    raise Mistake(
+        name,
+        f"With module and input on another device, {function} meets a tensor "
+        f"of shape {shape} that is still on the CPU, and stops there. {says}",
+    )
+
+
+class _Elsewhere(TorchFunctionMode):
+    """Attributes:
+    met: (function, shape) wherever a tensor from here met one from there.
+    """
+
+    def __init__(self, tensors):
+        super().__init__()
+        self.there, self.met = list(tensors), []
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        kwargs, name = dict(kwargs or {}), getattr(func, "__name__", "")
+        if func is torch.Tensor.device.__get__:
+            return ELSEWHERE if self._is_there(args[0]) else func(*args)
+        leaves = tree_leaves((args, kwargs))
+        given = [x for x in leaves if isinstance(x, torch.Tensor)]
+        there = [self._is_there(x) for x in given]
+        moved = ELSEWHERE in leaves or (name in MOVES and any(there[1:]))
+        args = [torch.device("cpu") if a == ELSEWHERE else a for a in args]
+        if kwargs.get("device") == ELSEWHERE:
+            kwargs["device"] = torch.device("cpu")
+        result = func(*args, **kwargs)
+        here = [
+            x for x, t in zip(given, there, strict=True) if not t and x.dim()
+        ]
+        if any(there) and here and not moved and name != "__getitem__":
+            self.met.append((name, tuple(here[0].shape)))
+        if moved or any(there):
+            self.there += [
+                x.detach() if moved else x
+                for x in tree_leaves(result)
+                if isinstance(x, torch.Tensor)
+            ]
+        return result
+
+    def _is_there(self, tensor):
+        return any(tensor is other for other in self.there)
+
+
+def _registered(module):
+    return [*module.parameters(), *module.buffers()]
