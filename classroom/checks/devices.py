@@ -22,7 +22,8 @@ def check_device(module, x, name="device-fixed", says=None):
         x: the module's input.
         name, says: what it means, if the exercise knows it.
     """
-    with torch.no_grad(), _Elsewhere([x, *_registered(module)]) as mode:
+    tensors = [x, *module.parameters(), *module.buffers()]
+    with torch.no_grad(), _Elsewhere(tensors) as mode:
         module(x)
     if not mode.met:
         return
@@ -50,10 +51,11 @@ class _Elsewhere(TorchFunctionMode):
     def __torch_function__(self, func, types, args=(), kwargs=None):
         kwargs, name = dict(kwargs or {}), getattr(func, "__name__", "")
         if func is torch.Tensor.device.__get__:
-            return ELSEWHERE if self._is_there(args[0]) else func(*args)
+            there = any(args[0] is other for other in self.there)
+            return ELSEWHERE if there else func(*args)
         leaves = tree_leaves((args, kwargs))
         given = [x for x in leaves if isinstance(x, torch.Tensor)]
-        there = [self._is_there(x) for x in given]
+        there = [any(x is other for other in self.there) for x in given]
         moved = ELSEWHERE in leaves or (name in MOVES and any(there[1:]))
         args = [torch.device("cpu") if a == ELSEWHERE else a for a in args]
         if kwargs.get("device") == ELSEWHERE:
@@ -64,17 +66,8 @@ class _Elsewhere(TorchFunctionMode):
         ]
         if any(there) and here and not moved and name != "__getitem__":
             self.met.append((name, tuple(here[0].shape)))
+        if moved and isinstance(result, torch.Tensor):
+            result = result.detach()  # else it may be the one from here
         if moved or any(there):
-            self.there += [
-                x.detach() if moved else x
-                for x in tree_leaves(result)
-                if isinstance(x, torch.Tensor)
-            ]
+            self.there += tree_leaves(result)
         return result
-
-    def _is_there(self, tensor):
-        return any(tensor is other for other in self.there)
-
-
-def _registered(module):
-    return [*module.parameters(), *module.buffers()]

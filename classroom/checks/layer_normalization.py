@@ -5,6 +5,7 @@ import torch
 import gptlib
 from classroom.checks.edits import Task, known
 from classroom.checks.guard import exercise
+from classroom.checks.manners import check_manners
 from classroom.checks.modules import Probe, compare, construct, run, runs
 from classroom.checks.result import Mistake
 from classroom.checks.tensors import number, same
@@ -296,6 +297,7 @@ def layer_norm(cls):
     reading, remark = _reading(module, ["scale", "shift"])
     _check_axes(module, LAYER_NORM, reading)
     compare(module, LAYER_NORM, PROBES, [reading])
+    check_manners(module, [probe.x for probe in PROBES])
     _check_other_width(cls, LAYER_NORM, reading)
     return (
         "inputs with 2, 3 and 4 axes agree with the reference to 4 digits. "
@@ -321,6 +323,7 @@ def rms_norm(cls):
     reading, remark = _reading(module, ["scale"])
     _check_axes(module, RMS_NORM, reading)
     compare(module, RMS_NORM, PROBES, [reading])
+    check_manners(module, [probe.x for probe in PROBES])
     _check_other_width(cls, RMS_NORM, reading)
     return (
         "inputs with 2, 3 and 4 axes agree with the reference to 4 digits. "

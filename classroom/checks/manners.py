@@ -4,7 +4,6 @@ A call gives the same whatever came before it and however its input lies in
 memory, follows the input's number type, and changes nothing but its output.
 """
 
-import copy
 import random
 
 import torch
@@ -25,7 +24,9 @@ def check_manners(module, inputs):
     wanted = module(x.clone()).detach()
     _check_memory(module, x, others, wanted)
     _check_layout(module, x, wanted)
-    _check_untouched(module, x)
+    for training in (True, False):
+        _check_untouched(module.train(training), x, training)
+    _check_generators(module, x)
     _check_number_type(module, x)
     check_device(module, x.clone())
 
@@ -66,52 +67,45 @@ def _check_layout(module, x, wanted):
         )
 
 
-def _check_untouched(module, x):
-    """A call leaves weights, gradients, modes and generators as they are."""
-    for training in (True, False):
-        module.train(training)
-        weights = {
-            n: t.detach().clone() for n, t in module.state_dict().items()
-        }
-        modes = [part.training for part in module.modules()]
-        module(x.clone()).detach()
-        changed = [
-            n
-            for n, t in module.state_dict().items()
-            if not torch.equal(t, weights[n])
-        ]
-        mode = "training" if training else "evaluation"
-        if changed:
+def _check_untouched(module, x, training):
+    """A call leaves weights, modes and gradients as they are."""
+    weights = {n: t.clone() for n, t in module.state_dict().items()}
+    modes = [part.training for part in module.modules()]
+    module(x.clone())
+    call = f"A call in {'training' if training else 'evaluation'} mode"
+    for name, tensor in module.state_dict().items():
+        if not torch.equal(tensor, weights[name]):
             raise Mistake(
                 "weights-changed",
-                f"A call in {mode} mode changes {changed[0]}; only an "
-                "optimizer should.",
+                f"{call} changes {name}; only an optimizer should.",
             )
-        if modes != [part.training for part in module.modules()]:
-            raise Mistake(
-                "mode-changed",
-                f"After a call in {mode} mode, parts of your module are in "
-                "the other mode. The caller decides on it: is there a "
-                "train() or eval() in forward?",
-            )
-        if any(p.grad is not None for p in module.parameters()):
-            raise Mistake(
-                "gradients-left",
-                f"A call in {mode} mode leaves gradients in the parameters. "
-                "Is there a backward() in forward?",
-            )
-        if not torch.is_grad_enabled():
-            torch.set_grad_enabled(True)
-            raise Mistake(
-                "gradients-turned-off",
-                "After a call, gradients are turned off for all that follows. "
-                "Is there a set_grad_enabled in your code?",
-            )
+    if modes != [part.training for part in module.modules()]:
+        raise Mistake(
+            "mode-changed",
+            f"{call} leaves parts of your module in the other mode; the "
+            "caller decides on it. Is there a train() or eval() in forward?",
+        )
+    if any(p.grad is not None for p in module.parameters()):
+        raise Mistake(
+            "gradients-left",
+            f"{call} leaves gradients in the parameters. Is there a "
+            "backward() in forward?",
+        )
+    if not torch.is_grad_enabled():
+        raise Mistake(
+            "gradients-turned-off",
+            f"{call} turns gradients off for all that follows. Is there a "
+            "set_grad_enabled in your code?",
+        )
+
+
+def _check_generators(module, x):
+    """In evaluation, nothing is drawn and nothing is seeded."""
+    torch.manual_seed(98765), random.seed(98765)  # no seed of a learner's
     before = torch.get_rng_state(), random.getstate()
-    module.eval()(x.clone())
-    if not torch.equal(before[0], torch.get_rng_state()) or (
-        before[1] != random.getstate()
-    ):
+    module(x.clone())
+    torch_same = torch.equal(before[0], torch.get_rng_state())
+    if not torch_same or before[1] != random.getstate():
         raise Mistake(
             "generator-used",
             "A call in evaluation mode draws random numbers or sets a seed. "
