@@ -50,15 +50,17 @@ class _Elsewhere(TorchFunctionMode):
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         kwargs, name = dict(kwargs or {}), getattr(func, "__name__", "")
-        if func is torch.Tensor.device.__get__:
+        if getattr(func, "__self__", None) is torch.Tensor.device:
             there = any(args[0] is other for other in self.there)
             return ELSEWHERE if there else func(*args)
         leaves = tree_leaves((args, kwargs))
         given = [x for x in leaves if isinstance(x, torch.Tensor)]
         there = [any(x is other for other in self.there) for x in given]
-        moved = ELSEWHERE in leaves or (name in MOVES and any(there[1:]))
-        args = [torch.device("cpu") if a == ELSEWHERE else a for a in args]
-        if kwargs.get("device") == ELSEWHERE:
+        moved = any(leaf is ELSEWHERE for leaf in leaves) or (
+            name in MOVES and any(there[1:])
+        )
+        args = [torch.device("cpu") if a is ELSEWHERE else a for a in args]
+        if kwargs.get("device") is ELSEWHERE:
             kwargs["device"] = torch.device("cpu")
         result = func(*args, **kwargs)
         here = [
