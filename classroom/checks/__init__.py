@@ -4,9 +4,11 @@ Each check takes the answer (a class or a function) and returns a
 `CheckResult`; `hint(name)` gives the exercise's next hint. One file for each
 outcome; `python -m classroom.checks PATH…` checks a folder of notebooks.
 """
+# ruff: noqa: F401 (the catalogue lists what is offered)
 
 from classroom.checks.attention import multi_head_attention
 from classroom.checks.block import drop_rates, post_norm, transformer_block
+from classroom.checks.catalogue import EXERCISES
 from classroom.checks.gelu_and_feed_forward import feed_forward, gelu, swiglu
 from classroom.checks.generation import batch_prompts, generate, stop_at_end
 from classroom.checks.gpt_skeleton import (
@@ -21,28 +23,5 @@ from classroom.checks.parameters import fit_xl, parameter_count
 from classroom.checks.result import CheckResult
 from classroom.checks.shortcut_connections import shortcut, vanishing_depth
 
-__all__ = [
-    "CheckResult",
-    "batch_prompts",
-    "broken_models",
-    "drop_rates",
-    "feed_forward",
-    "fit_xl",
-    "gelu",
-    "generate",
-    "gpt_model",
-    "hint",
-    "layer_norm",
-    "multi_head_attention",
-    "parameter_count",
-    "post_norm",
-    "predict_shapes",
-    "rms_norm",
-    "round_trip",
-    "shortcut",
-    "skeleton",
-    "stop_at_end",
-    "swiglu",
-    "transformer_block",
-    "vanishing_depth",
-]
+__all__ = ["CheckResult", "hint"]
+__all__ += [name for checks in EXERCISES.values() for name in checks]

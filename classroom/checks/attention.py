@@ -15,6 +15,7 @@ from classroom.checks.edits import Task, known
 from classroom.checks.guard import exercise
 from classroom.checks.modules import (
     Probe,
+    check_dropped,
     compare,
     construct,
     gradients,
@@ -344,12 +345,6 @@ def _built(cls, sizes, dropout=0.0):
                 f"{name} is an nn.Parameter of {length} × {length} numbers, "
                 "so it counts as a parameter (1,048,576 of them at a context "
                 "of 1,024). A mask is not trained: register it as a buffer.",
-            )
-        if not parameter.requires_grad:
-            raise Mistake(
-                "not-trainable",
-                f"{name} is a parameter with requires_grad=False, so training "
-                "leaves it as it is. Expected requires_grad=True.",
             )
     return randomized(module)
 
@@ -876,20 +871,9 @@ def _dropped_share(kinds, others, still):
     (gone, share), (kept, _) = sorted(
         kinds, key=lambda kind: float((others - kind[0]).abs().sum(-1).min())
     )
-    if abs(share - RATE) > 0.05:
-        raise Mistake(
-            "dropout-rate-wrong",
-            f"With dropout {RATE}, {share:.0%} of the weights are dropped in "
-            f"training; expected {RATE:.0%}.",
-        )
     way = still - gone
-    scale = float((kept - gone) @ way / way.square().sum())
-    if abs(scale * (1 - RATE) - 1) > 1e-2:
-        raise Mistake(
-            "dropout-not-rescaled",
-            f"Weights that are kept are multiplied by {number(scale)}; "
-            f"expected 1/(1 - {RATE}) = {number(1 / (1 - RATE))}.",
-        )
+    scale = ((kept - gone) @ way / way.square().sum()).detach()
+    check_dropped("the attention weights", RATE, share, scale)
     return share
 
 

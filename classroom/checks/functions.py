@@ -42,6 +42,17 @@ def check_signature(answer, *args, call, **named):
         pass  # a callable that does not show its signature
 
 
+def returned(function, *args):
+    """What a learner's function returns, which must not be None."""
+    result = function(*args)
+    if result is None:
+        raise Mistake(
+            "returns-none",
+            "The function returns None: does every path end in a return?",
+        )
+    return result
+
+
 def judge(answer, task, cases, seen, otherwise):
     """Call an answer on all cases; raise what explains a wrong one.
 

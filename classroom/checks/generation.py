@@ -7,6 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
+from classroom.checks.data_path import TINY
 from classroom.checks.edits import BODY, Task, known
 from classroom.checks.functions import (
     alike,
@@ -14,6 +15,7 @@ from classroom.checks.functions import (
     check_signature,
     equal,
     judge,
+    returned,
 )
 from classroom.checks.guard import exercise
 from classroom.checks.result import Mistake
@@ -22,10 +24,6 @@ from gptlib.model import GPTModel
 
 VOCAB, GPT2_VOCAB, STATES = 29, 50257, 97
 MOST_CALLS, MOST_TOKENS = 300, 2000
-TINY = {
-    "vocab_size": 101, "context_length": 16, "emb_dim": 24, "n_heads": 3,
-    "n_layers": 2, "drop_rate": 0.1, "qkv_bias": False,
-}  # fmt: skip
 
 
 # --- the solutions, and what mistakes make of them -----------------------
@@ -455,7 +453,7 @@ def _watch(answer, task, cases):
     calls = []
     for case in cases:
         right = attempt(task.solution, *case).result
-        outcome = attempt(answer, *case)
+        outcome = attempt(partial(returned, answer), *case)
         calls.append(case[0].calls)
         grad_off = not torch.is_grad_enabled()
         torch.set_grad_enabled(True)
@@ -488,8 +486,6 @@ def _expect_lists(result, right, case):
     other = {type(row).__name__ for row in rows} - {"list"}
     inner = {type(i).__name__ for row in rows if not other for i in row}
     kinds = [
-        ("returns-none", result is None,
-         "your function returns None: does every path end in a return?"),
         ("not-lists", not isinstance(result, list),
          f"came an object of type {type(result).__name__}."),
         ("not-lists", other, f"came a list of {' and '.join(sorted(other))}."),

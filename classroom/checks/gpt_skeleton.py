@@ -9,7 +9,7 @@ import torch
 from classroom.checks import data_path
 from classroom.checks.data_path import SIZES
 from classroom.checks.edits import Task, known
-from classroom.checks.functions import check_signature, judge
+from classroom.checks.functions import check_signature, judge, returned
 from classroom.checks.guard import exercise
 from classroom.checks.modules import check_gradients
 from classroom.checks.result import Mistake
@@ -206,7 +206,7 @@ def predict_shapes(fn):
 def _stop(fn, stop, cfg, batch, tokens):
     """The shape that a learner's function has for a stop."""
     try:
-        answer = fn(cfg, batch, tokens)
+        answer = returned(fn, cfg, batch, tokens)
     except (RuntimeError, MemoryError) as error:
         if cfg["vocab_size"] < 10**13:
             raise
@@ -218,7 +218,7 @@ def _stop(fn, stop, cfg, batch, tokens):
         ) from None
     if not isinstance(answer, dict):
         raise Mistake(
-            "returns-none" if answer is None else "wrong-type",
+            "wrong-type",
             f"The function returns {answer!r}; expected a dictionary with "
             f"the stops {', '.join(STOPS)}.",
         )
@@ -360,13 +360,7 @@ def round_trip(fn):
 def _pair(fn, decoding, text):
     """A learner's IDs, as a list, and text; notes what decodes."""
     with _noted(decoding):
-        answer = fn(text)
-    if answer is None:
-        raise Mistake(
-            "returns-none",
-            "The function returns None; expected a pair. Does every path "
-            "end in a return?",
-        )
+        answer = returned(fn, text)
     if not isinstance(answer, tuple | list) or len(answer) != 2:
         raise Mistake(
             "not-a-pair",

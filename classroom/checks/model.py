@@ -5,14 +5,14 @@ from itertools import combinations
 
 import torch
 from torch import nn
-from torch.nn import functional as F
 
 from classroom.checks import data_path
-from classroom.checks.data_path import SIZES, TABLES, count
+from classroom.checks.data_path import SIZES, TABLES, TINY
 from classroom.checks.edits import Task, known
-from classroom.checks.functions import judge
+from classroom.checks.functions import judge, returned
 from classroom.checks.guard import exercise
 from classroom.checks.modules import check_gradients
+from classroom.checks.parts import count, is_layer_norm, loaded, remark
 from classroom.checks.result import Mistake
 from classroom.checks.tensors import difference, same
 from gptlib.model import GPTModel
@@ -74,22 +74,8 @@ def gpt_model(cls):
         "logits that its parts give along the data path; it has "
         f"{count(model)} parameters in this size, as it should; dropout "
         "acts on the embeddings in training only, and positions follow the "
-        f"IDs to another device.{_remark(model)}"
+        f"IDs to another device.{remark(model, 'drop_emb', 'final_norm')}"
     )
-
-
-def _remark(model):
-    if not isinstance(getattr(model, "drop_emb", None), nn.Module):
-        return (
-            " One remark: the notes keep the dropout in an attribute called "
-            "drop_emb, and your model has none."
-        )
-    if hasattr(model.final_norm, "weight"):
-        return (
-            " One remark: final_norm calls its parameters weight and bias; "
-            "the notes call them scale and shift."
-        )
-    return ""
 
 
 # --- real blocks and a real norm -------------------------------------------
@@ -108,18 +94,6 @@ def _check_real_parts(model, qkv_bias):
     for block in data_path.blocks_of(model):
         _check_size(block, count(reference.trf_blocks[0]), qkv_bias)
     _check_final_norm(model.final_norm)
-    own = {
-        id(p)
-        for part in (*TABLES, "trf_blocks", "final_norm")
-        for p in getattr(model, part).parameters()
-    }
-    others = [n for n, p in model.named_parameters() if id(p) not in own]
-    if others:
-        raise Mistake(
-            "extra-parameters",
-            f"The model has {len(others)} parameter tensors that are not "
-            f"asked for: {', '.join(others[:4])}.",
-        )
     data_path.check_rate(model, "the model")
 
 
@@ -137,19 +111,15 @@ def _check_size(block, expected, qkv_bias):
 
 
 def _check_final_norm(norm):
-    own = [p.detach() for p in norm.parameters()]
-    if not own:
+    if not count(norm):
         raise Mistake(
             "final-norm-missing",
             f"final_norm is a {type(norm).__name__} without parameters, "
             "which normalizes nothing that can be trained; expected 24 (a "
             "scale and a shift of 12).",
         )
-    x = 3 * torch.randn(2, 5, 12) + 2
-    if [p.shape for p in own] == [(12,)] * 2:
-        expected = [F.layer_norm(x, (12,), *each) for each in (own, own[::-1])]
-        if any(same(norm(x), each, 1e-3) for each in expected):
-            return
+    if is_layer_norm(norm, 3 * torch.randn(2, 5, 12) + 2):
+        return
     raise Mistake(
         "final-norm-wrong",
         f"final_norm has {count(norm)} parameters (expected 24), or gives "
@@ -160,12 +130,9 @@ def _check_final_norm(norm):
 @torch.no_grad()
 def _check_against_gptlib(model):
     """gptlib's model with the same parameters gives the same logits."""
-    reference = GPTModel(SIZES).eval()
-    shapes = {name: p.shape for name, p in reference.named_parameters()}
-    own = {_as_in_notes(n): p.detach() for n, p in model.named_parameters()}
-    if {name: p.shape for name, p in own.items()} != shapes:
+    reference = loaded(GPTModel(SIZES), model)
+    if not reference:
         return  # a block whose inside has other names
-    reference.load_state_dict(own, strict=False)
     ids = data_path.some_ids(3, 5)
     output, expected = model(ids), reference(ids)
     if not same(output, expected, atol=1e-3):
@@ -175,13 +142,6 @@ def _check_against_gptlib(model):
             "data path is right: look inside your blocks. "
             f"{difference(output, expected)}",
         )
-
-
-def _as_in_notes(name):
-    """nn.LayerNorm calls scale and shift otherwise."""
-    if "norm" not in name:
-        return name
-    return name.replace(".weight", ".scale").replace(".bias", ".shift")
 
 
 @torch.no_grad()
@@ -204,16 +164,6 @@ def _check_block_dropout(model):
 
 # --- broken models ---------------------------------------------------------
 
-# The tiny configuration of notebook 06, for which learners write probes.
-TINY = {
-    "vocab_size": 101,
-    "context_length": 16,
-    "emb_dim": 24,
-    "n_heads": 3,
-    "n_layers": 2,
-    "drop_rate": 0.1,
-    "qkv_bias": False,
-}
 FAULTS = ("pos_emb", "trf_blocks", "final_norm", "out_head")
 # Names and faults: several orders, fewer models, more than one of a kind.
 ROUNDS = [
@@ -319,13 +269,9 @@ def broken_models(fn):
 
 def _ask(fn, answers, faults):
     """A learner's answer for models with these faults: a dict of parts."""
-    answer = fn({name: _broken(part) for name, part in faults.items()})
-    if answer is None:
-        raise Mistake(
-            "returns-none",
-            "The answer is None; expected a dict from names to parts. Does "
-            "the function return what it finds?",
-        )
+    answer = returned(
+        fn, {name: _broken(part) for name, part in faults.items()}
+    )
     if not isinstance(answer, dict):
         raise Mistake(
             "wrong-type",

@@ -10,7 +10,7 @@ from torch import nn
 from classroom.checks.edits import blame
 from classroom.checks.functions import check_signature
 from classroom.checks.result import Mistake
-from classroom.checks.tensors import difference, expect_tensor, same
+from classroom.checks.tensors import difference, expect_tensor, number, same
 
 
 class Probe(NamedTuple):
@@ -55,9 +55,16 @@ def construct(answer, *args, call, **named):
 
 
 def randomized(module):
-    """The module with parameters so large that each one shows."""
+    """The module with parameters so large that each shows, none frozen."""
     with torch.no_grad():
-        for p in module.parameters():
+        for name, p in module.named_parameters():
+            if not p.requires_grad:
+                raise Mistake(
+                    "not-trainable",
+                    f"{name} is a parameter with requires_grad=False, so "
+                    "training leaves it as it is. Expected "
+                    "requires_grad=True.",
+                )
             p.copy_((0.5 if p.dim() > 1 else 1.0) * torch.randn(p.shape))
     return module
 
@@ -200,6 +207,26 @@ def check_gradients(module, task, x, reading):
                 f"{told} Look for detach, no_grad, .data or "
                 "requires_grad=False on the way.",
             )
+
+
+def check_dropped(what, rate, share, factors):
+    """In training, this share of it was dropped, the rest multiplied."""
+    seen = (
+        f"At a drop rate of {rate} in training mode, {share:.0%} of {what} "
+        "dropped out"
+    )
+    if abs(share - rate) > 0.05:
+        raise Mistake(
+            "dropout-rate-wrong",
+            f"{seen}; expected {rate:.0%}. Which rate is used?",
+        )
+    if ((factors * (1 - rate) - 1).abs() > 0.05).any():
+        raise Mistake(
+            "dropout-not-rescaled",
+            f"{seen}, and the rest is multiplied by {number(factors.mean())}; "
+            f"expected 1/(1 - {rate}) = {number(1 / (1 - rate))}, so that the "
+            "mean stays the same.",
+        )
 
 
 def gradients(loss, tensors):

@@ -11,7 +11,7 @@ from torch import nn
 
 import gptlib
 from classroom.checks.edits import Task, blame, known
-from classroom.checks.functions import check_signature, judge
+from classroom.checks.functions import check_signature, judge, returned
 from classroom.checks.guard import exercise
 from classroom.checks.modules import (
     check_gradients,
@@ -20,6 +20,7 @@ from classroom.checks.modules import (
     runs,
     settled,
 )
+from classroom.checks.parts import check_names, count
 from classroom.checks.result import Mistake
 from classroom.checks.tensors import difference, expect_tensor, same
 
@@ -455,23 +456,10 @@ def _build(cls, sizes, use_shortcut):
 
 
 def _check_structure(model, sizes):
-    layers = getattr(model, "layers", None)
-    if layers is None:
-        raise Mistake(
-            "layers-missing",
-            "Your network has no attribute `layers`, where the layers go.",
-        )
-    trained = sum(p.numel() for p in model.parameters() if p.requires_grad)
-    if not isinstance(layers, nn.Module):
-        raise Mistake(
-            "layers-plain-list",
-            f"self.layers is a {type(layers).__name__}, and the network "
-            f"reports {trained} parameters: what stands in a plain Python "
-            "container is never trained. Which container of torch.nn "
-            "registers its modules?",
-        )
+    check_names(model, {"layers": ("layers-missing", "where the layers go")})
     matrices = [tuple(p.shape) for p in model.parameters() if p.dim() == 2]
-    _check_matrices(layers, matrices, sizes)
+    _check_matrices(model.layers, matrices, sizes)
+    trained = count(model)
     wanted = sum(i * o + o for i, o in pairwise(sizes))
     if trained != wanted:
         raise Mistake(
@@ -526,10 +514,7 @@ class Network(NamedTuple):
 
     def fits(self, solve, form):
         """Whether a solution with this form of GELU makes the same of x."""
-        both = self.made, self.wanted(solve, form)
-        if all(isinstance(made, torch.Tensor) for made in both):
-            return same(*both, equal_nan=True)
-        return type(both[0]) is type(both[1])
+        return same(self.made, self.wanted(solve, form), equal_nan=True)
 
     def wanted(self, solve, form):
         try:
@@ -580,18 +565,8 @@ def _compare(networks, forms, name, says):
         if isinstance(made, Exception):
             raise made
         expect_tensor(made, wanted.shape, f"The output for {wrong.name}")
-    alike = getattr(made, "shape", None) == wanted.shape
-    told = difference(made, wanted) if alike else _mismatch(made, wanted)
-    blame(found, f"Look at {wrong.name}. {told}", name, says)
-
-
-def _mismatch(made, wanted):
-    if isinstance(made, Exception):
-        error = str(made).split("\n")[0]
-        return f"It stops with {type(made).__name__}: {error}."
-    return (
-        f"The output has shape {tuple(made.shape)}; expected "
-        f"{tuple(wanted.shape)}."
+    blame(
+        found, f"Look at {wrong.name}. {difference(made, wanted)}", name, says
     )
 
 
@@ -601,7 +576,7 @@ def _mismatch(made, wanted):
 def _ask(fn, *question):
     """The answer to a question, a whole number."""
     try:
-        answer = fn(*question)
+        answer = returned(fn, *question)
     except (RuntimeError, ValueError) as error:
         if question[1:2] in ((), (3,)) or "shape" not in str(error):
             raise
@@ -610,11 +585,6 @@ def _ask(fn, *question):
             f"For width={question[1]}, your function stops with {error} Does "
             "the input have as many values as the first layer takes?",
         ) from None
-    if answer is None:
-        raise Mistake(
-            "returns-none",
-            "The function returns None: does every path end in a return?",
-        )
     whole = answer.item() if isinstance(answer, torch.Tensor) else answer
     if isinstance(whole, bool) or not isinstance(whole, Real):
         raise Mistake(

@@ -13,11 +13,11 @@ import textwrap
 from itertools import pairwise
 
 from classroom import checks
-from classroom.checks import edits, functions, guard, modules, tensors
+from classroom.checks import edits, functions, guard, modules, parts, tensors
 from classroom.checks.catalogue import EXERCISES
 from classroom.checks.guard import TASKS
 
-ENGINE = edits, functions, guard, modules, tensors
+ENGINE = edits, functions, guard, modules, parts, tensors
 NAME = re.compile(r"[a-z0-9…]+(-[a-z0-9…]+)+")
 
 

@@ -6,7 +6,9 @@ from classroom.checks.result import Mistake
 
 
 def same(a, b, rtol=1e-4, atol=1e-5, equal_nan=False):
-    """Whether two tensors agree, up to rounding."""
+    """Whether two tensors agree, up to rounding, or two errors in kind."""
+    if not (isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor)):
+        return type(a) is type(b)
     if a.shape != b.shape:
         return False
     a, b = a.detach().double(), b.detach().double()
@@ -35,7 +37,15 @@ def expect_tensor(output, shape, where="The output"):
 
 
 def difference(output, expected, what="output"):
-    """Where an output is farthest off, with both numbers, as a sentence."""
+    """How an output, or the error in its place, is off, as a sentence."""
+    if isinstance(output, Exception):
+        error = str(output).split("\n")[0].rstrip(".")
+        return f"It stops with {type(output).__name__}: {error}."
+    if output.shape != expected.shape:
+        return (
+            f"Your {what} has shape {tuple(output.shape)}; expected "
+            f"{tuple(expected.shape)}."
+        )
     place = farthest(output, expected)
     given, wanted = told_apart(output[place], expected[place])
     return (

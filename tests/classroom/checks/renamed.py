@@ -15,6 +15,7 @@ RENAMED = {
     "changes-cfg": "config-changed",
     "changes-layer-sizes": "config-changed",
     "dropout-in-eval": "dropout-in-evaluation",
+    "dropout-not-scaled": "dropout-not-rescaled",
     "embedding-scaled": "embeddings-scaled",
     "gradient-blocked": "gradient-detached",
     "gradient-cut": "gradient-detached",
@@ -24,6 +25,7 @@ RENAMED = {
     "in-place": "input-overwritten",
     "in-place-addition": "input-overwritten",
     "input-changed": "input-overwritten",
+    "layers-missing": "wrong-name",
     "log-softmax-applied": "softmax-on-logits",
     "multiplies": "multiplied",
     "no-activation": "activation-missing",
@@ -48,6 +50,7 @@ RENAMED = {
     "subtracts": "subtracted",
     "tied": "tied-head",
     "token-added-twice": "token-embedding-twice",
+    "wrong-drop-share": "dropout-rate-wrong",
 }
 # One old name that stood for two mistakes.
 RENAMED_IN = {

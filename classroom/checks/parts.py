@@ -1,0 +1,126 @@
+"""The parts of a learner's module: are they there, and what do they hold?"""
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from classroom.checks.result import Mistake
+from classroom.checks.tensors import same
+
+
+def count(*modules):
+    return sum(p.numel() for m in modules for p in m.parameters())
+
+
+def check_names(module, parts):
+    """The parts have the notes' names, and parameters stand nowhere else.
+
+    Args:
+        parts: name → the mistake if it is missing, what the part is.
+    """
+    missing = [name for name in parts if getattr(module, name, None) is None]
+    if missing:
+        _blame_missing(module, missing, parts)
+    own = set()
+    for name in parts:
+        check_registered(module, name)
+        part = getattr(module, name)
+        own |= (
+            {part} if isinstance(part, torch.Tensor) else {*part.parameters()}
+        )
+    others = [n for n, p in module.named_parameters() if p not in own]
+    if others:
+        raise Mistake(
+            "extra-parameters",
+            f"Besides {', '.join(parts)}, your module trains "
+            f"{', '.join(others[:4])}. Is that asked for?",
+        )
+
+
+def _blame_missing(module, missing, parts):
+    has = dict(module.named_children())
+    others = [
+        name
+        for name, part in has.items()
+        if name not in parts and not isinstance(part, nn.Dropout)
+    ]
+    name, what = parts[missing[0]]
+    says = (
+        "Follow the picture from top to bottom: which part is left out, or "
+        "not assigned to self?"
+    )
+    if others:
+        name, says = (
+            "wrong-name",
+            "The names are fixed: saved weights are found by them.",
+        )
+    raise Mistake(
+        name,
+        f"Your module has no {' and no '.join(missing)}; it has "
+        f"{', '.join(has) or 'no parts'}. {missing[0]}: {what}. {says}",
+    )
+
+
+def check_registered(module, name):
+    """The part is a module or a tensor, and no plain container of modules."""
+    part = getattr(module, name)
+    if isinstance(part, nn.Module | torch.Tensor):
+        return
+    kind = type(part).__name__
+    if not isinstance(part, list | tuple | dict):
+        raise Mistake(
+            "wrong-part", f"{name} is of type {kind}; expected a module."
+        )
+    values = part.values() if isinstance(part, dict) else part
+    inside = [value for value in values if isinstance(value, nn.Module)]
+    seen, total = count(module), count(module, *inside)
+    told = ""
+    if total > seen:
+        told = f" It reports {seen} parameters; expected {total}."
+    raise Mistake(
+        f"{name.split('_')[-1]}-plain-list",
+        f"{name} is of type {kind}, in which your module does not see the "
+        f"{len(inside)} modules.{told} An optimizer would never train them. "
+        "Which container of torch.nn registers its modules?",
+    )
+
+
+def is_layer_norm(norm, x):
+    """Whether it is a layer norm with its own two parameters."""
+    own = [p.detach() for p in norm.parameters()]
+    if [p.shape for p in own] != [x.shape[-1:]] * 2:
+        return False
+    output = norm(x.clone())
+    return any(
+        same(output, F.layer_norm(x, x.shape[-1:], *scale_and_shift), 1e-3)
+        for scale_and_shift in (own, own[::-1])
+    )
+
+
+def loaded(reference, module):
+    """The reference with a module's parameters, or None if names differ."""
+    own = {_as_in_notes(n): p.detach() for n, p in module.named_parameters()}
+    shapes = {name: p.shape for name, p in reference.named_parameters()}
+    if {name: p.shape for name, p in own.items()} != shapes:
+        return None
+    reference.load_state_dict(own, strict=False)
+    return reference.eval()
+
+
+def _as_in_notes(name):
+    """nn.LayerNorm calls scale and shift otherwise."""
+    if "norm" not in name:
+        return name
+    return name.replace(".weight", ".scale").replace(".bias", ".shift")
+
+
+def remark(module, drop, norm):
+    """For praise: what the notes call otherwise, or nothing."""
+    if not isinstance(getattr(module, drop, None), nn.Module):
+        return f" One remark: the notes call the dropout module {drop}."
+    if hasattr(getattr(module, norm), "weight"):
+        return (
+            f" One remark: {norm} calls its parameters weight and bias; the "
+            "notes call them scale and shift."
+        )
+    return ""
