@@ -7,10 +7,16 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
-from classroom.checks.edits import blame
+from classroom.checks.edits import IN_EITHER_MODE, blame
 from classroom.checks.functions import check_signature
 from classroom.checks.result import Mistake
 from classroom.checks.tensors import difference, expect_tensor, number, same
+
+
+NAN = (
+    "No number of it is finite: nan comes from 0 / 0, inf - inf, inf * 0 or "
+    "the root of a negative number."
+)
 
 
 class Probe(NamedTuple):
@@ -85,7 +91,7 @@ def compare(
         resort: called with (x, output) that no known mistake explains.
         rescues: (runs, name, says): what an error means if that runs.
     """
-    errors = []
+    errors, tried = [], []
     for x, *otherwise in probes:
         expected = task.solution(x, **readings[0])
         try:
@@ -96,16 +102,21 @@ def compare(
             errors.append(error)
             continue
         agrees = partial(_agrees, output, x, task.tolerance)
+        tried.insert(0, agrees)
         fitting = [r for r in readings if agrees([r], task.solution)]
         if not fitting:
-            found = task.explain(partial(agrees, readings))
+            if not output.isfinite().any():  # it fits whatever is not, too
+                blame((), f"{seen(x, output, expected)} {NAN}", *otherwise)
+            found = task.explain(partial(_all_agree, tried, readings))
             if resort and not found:
                 resort(x, output)
             blame(found, seen(x, output, expected), *otherwise)
         readings = fitting
     if errors:
         raise rescued(errors[0], rescues)
-    check_gradients(module, task, probes[0].x, readings[0])
+    for training in (True, False):
+        module.train(training)
+        check_gradients(module, task, probes[0].x, readings[0])
     return readings[0]
 
 
@@ -125,7 +136,8 @@ def settled(module, task, x, shape):
                 f"Two calls with the same input give two results. {told} "
                 "Expected the same: is something random in forward?",
             )
-        name, says = task.in_either_mode
+        drawn = not same(*others[:2], equal_nan=True)
+        name, says = task.in_either_mode if drawn else IN_EITHER_MODE
         raise Mistake(
             name,
             "Training mode gives another result than evaluation mode. "
@@ -229,11 +241,28 @@ def check_dropped(what, rate, share, factors):
         )
 
 
+def check_drawn_anew(module, x):
+    """Raise `Mistake` if dropout drops the same in two calls."""
+    module.train()
+    if same(module(x.clone()), module(x.clone())):
+        raise Mistake(
+            "dropout-repeated",
+            "In training mode, two calls drop the same numbers; expected new "
+            "ones each time. Is a seed set in your code, or kept what was "
+            "drawn?",
+        )
+
+
 def gradients(loss, tensors):
     """Gradient of `loss` by each tensor; None where none arrives."""
     if not loss.requires_grad:
         return [None] * len(tensors)
     return torch.autograd.grad(loss, tensors, allow_unused=True)
+
+
+def _all_agree(tried, readings, solve):
+    """Whether a solution gives this output and those before it, too."""
+    return all(agrees(readings, solve) for agrees in tried)
 
 
 def _agrees(output, x, tolerance, readings, solve):
