@@ -1,5 +1,7 @@
 """The parts of a learner's module: are they there, and what do they hold?"""
 
+from itertools import permutations, zip_longest
+
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -82,6 +84,47 @@ def check_registered(module, name):
         f"{name} is of type {kind}, in which your module does not see the "
         f"{len(inside)} modules.{told} An optimizer would never train them. "
         "Which container of torch.nn registers its modules?",
+    )
+
+
+def check_created(build, makers):
+    """From one seed, the parts start as if made in this order.
+
+    Args:
+        build: makes the learner's module, as new.
+        makers: name → what makes such a part, in the order asked for.
+    """
+    torch.manual_seed(1)
+    module = build()
+    torch.manual_seed(2)
+    if _alike(module, build()):
+        raise Mistake(
+            "seed-set",
+            "Two modules of yours start with the same weights, though the "
+            "generator stood elsewhere. Is there a seed in your __init__?",
+        )
+    for order in permutations(makers):
+        torch.manual_seed(1)
+        made = {name: makers[name]() for name in order}
+        if all(_alike(made[n], getattr(module, n, None)) for n in made):
+            break
+    else:
+        return  # weights drawn in another way
+    if order != tuple(makers):
+        raise Mistake(
+            "created-in-other-order",
+            f"Your module creates {', '.join(order)} in this order; asked "
+            f"for was {', '.join(makers)}. One seed then gives other weights.",
+        )
+
+
+def _alike(one, other):
+    """Whether two modules hold the same parameters."""
+    if not isinstance(other, nn.Module):
+        return False
+    pairs = zip_longest(one.parameters(), other.parameters())
+    return all(
+        p is not None and q is not None and torch.equal(p, q) for p, q in pairs
     )
 
 
