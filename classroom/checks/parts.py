@@ -94,14 +94,17 @@ def check_created(build, makers):
         build: makes the learner's module, as new.
         makers: name → what makes such a part, in the order asked for.
     """
-    torch.manual_seed(1)
-    module = build()
-    torch.manual_seed(2)
-    if _alike(module, build()):
+    states = []
+    for seed in (2, 1):
+        torch.manual_seed(seed)
+        module = build()
+        states.append(torch.get_rng_state())
+    if torch.equal(*states):
         raise Mistake(
             "seed-set",
-            "Two modules of yours start with the same weights, though the "
-            "generator stood elsewhere. Is there a seed in your __init__?",
+            "Building your module leaves the random generator in the same "
+            "state wherever it stood before. Is there a seed in __init__? "
+            "Then all modules start alike.",
         )
     for order in permutations(makers):
         torch.manual_seed(1)
