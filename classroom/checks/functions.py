@@ -57,10 +57,18 @@ def check_signature(answer, *args, call, **named):
         raise Mistake(
             "wrong-signature",
             f"The check calls {call}, which does not fit your signature: "
-            f"{error}.",
+            f"{error}.{_on_self(answer)}",
         ) from None
     except ValueError:
         pass  # a callable that does not show its signature
+
+
+def _on_self(answer):
+    """A remark if a class has an __init__ whose `self` is forgotten."""
+    init = vars(answer).get("__init__") if isinstance(answer, type) else None
+    if init and next(iter(inspect.signature(init).parameters), "") != "self":
+        return " Is `self` the first parameter of __init__?"
+    return ""
 
 
 def returned(function, *args):
