@@ -6,6 +6,7 @@ nothing is read from the text, which is not always at hand.
 
 import difflib
 import functools
+import re
 import types
 
 from torch import nn
@@ -96,6 +97,8 @@ def why_unwritten(error):
     """
     if not isinstance(error, NotImplementedError):
         return None
+    if re.search(r"Module \[Module(List|Dict)\]", str(error)):
+        return None  # a container that was called; the class has a forward
     if "is missing the required" in str(error):
         return Mistake(
             "forward-missing",
