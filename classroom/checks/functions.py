@@ -101,7 +101,8 @@ def judge(answer, task, cases, seen, otherwise):
     triples = list(zip(cases, outcomes, rights, strict=True))
     wrong = [t for t in triples if not alike(t[1], t[2])]
     if not wrong:
-        _check_again(answer, cases[0], seen, rights[0])
+        again = attempt(answer, *cases[0])
+        _check_again(again, cases[0], seen, rights[0])
         return outcomes
     found = task.explain(
         lambda solve: all(
@@ -116,9 +117,8 @@ def judge(answer, task, cases, seen, otherwise):
     blame(found, seen(*wrong[0]), *words)
 
 
-def _check_again(answer, case, seen, right):
+def _check_again(again, case, seen, right):
     """Raise unless a case that was right is right the second time, too."""
-    again = attempt(answer, *case)
     if alike(again, right):
         return
     if again.error is not None:
