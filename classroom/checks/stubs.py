@@ -179,6 +179,6 @@ def _stubs():
 
 
 def _bare(code):
-    """A code object without texts, line numbers and signature."""
-    constants = [c for c in code.co_consts if not isinstance(c, str)]
+    """A code object without line numbers, signature and what texts say."""
+    constants = ["" if isinstance(c, str) else c for c in code.co_consts]
     return code.co_code, code.co_names, repr(constants)

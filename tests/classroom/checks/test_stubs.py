@@ -125,3 +125,8 @@ def test_an_inherited_forward_is_an_answer():
 
     assert not is_stub(My)
     assert layer_norm(My).status == "passed"
+
+
+def test_a_function_that_returns_a_text_is_no_stub():
+    assert not is_stub(lambda models: "pos_emb")
+    assert is_stub(lambda models: None)
