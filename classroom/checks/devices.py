@@ -12,6 +12,7 @@ from torch.utils._pytree import tree_leaves
 from classroom.checks.result import Mistake
 
 ELSEWHERE = torch.device("meta")  # what a tensor there says of its device
+CPU = torch.device("cpu")
 MOVES = "to", "type_as", "cuda"
 
 
@@ -53,23 +54,35 @@ class _Elsewhere(TorchFunctionMode):
         if getattr(func, "__self__", None) is torch.Tensor.device:
             there = any(args[0] is other for other in self.there)
             return ELSEWHERE if there else func(*args)
+        if func is torch.device:
+            return func(*args, **kwargs)
         leaves = tree_leaves((args, kwargs))
+        fetched = name == "cpu" or _names(CPU, leaves)
         given = [x for x in leaves if isinstance(x, torch.Tensor)]
         there = [any(x is other for other in self.there) for x in given]
-        moved = any(leaf is ELSEWHERE for leaf in leaves) or (
-            name in MOVES and any(there[1:])
-        )
-        args = [torch.device("cpu") if a is ELSEWHERE else a for a in args]
-        if kwargs.get("device") is ELSEWHERE:
-            kwargs["device"] = torch.device("cpu")
+        moved = _names(ELSEWHERE, leaves) or (name in MOVES and any(there[1:]))
+        args = [CPU if _names(ELSEWHERE, [a]) else a for a in args]
+        if _names(ELSEWHERE, [kwargs.get("device")]):
+            kwargs["device"] = CPU
         result = func(*args, **kwargs)
+        if getattr(result, "device", None) == ELSEWHERE:
+            # Made inside `with torch.device(x.device)`.
+            result, moved = func(*args, **kwargs, device=CPU), True
         here = [
             x for x, t in zip(given, there, strict=True) if not t and x.dim()
         ]
         if any(there) and here and not moved and name != "__getitem__":
             self.met.append((name, tuple(here[0].shape)))
-        if moved and isinstance(result, torch.Tensor):
-            result = result.detach()  # else it may be the one from here
-        if moved or any(there):
+        if (moved or fetched) and isinstance(result, torch.Tensor):
+            result = result.detach()  # else it may be the one from before
+        if moved or any(there) and not fetched:
             self.there += tree_leaves(result)
         return result
+
+
+def _names(device, leaves):
+    """Whether one of the leaves is this device or its name."""
+    return any(
+        isinstance(leaf, str | torch.device) and str(leaf) == str(device)
+        for leaf in leaves
+    )
