@@ -12,7 +12,6 @@ from classroom.checks.functions import check_signature
 from classroom.checks.result import Mistake
 from classroom.checks.tensors import difference, expect_tensor, number, same
 
-
 NAN = (
     "No number of it is finite: nan comes from 0 / 0, inf - inf, inf * 0 or "
     "the root of a negative number."
@@ -101,13 +100,13 @@ def compare(
         except (RuntimeError, IndexError, ValueError) as error:
             errors.append(error)
             continue
-        agrees = partial(_agrees, output, x, task.tolerance)
-        tried.insert(0, agrees)
+        tried.insert(0, (x, output))
+        agrees = partial(_agrees, tried, task.tolerance)
         fitting = [r for r in readings if agrees([r], task.solution)]
         if not fitting:
             if not output.isfinite().any():  # it fits whatever is not, too
                 blame((), f"{seen(x, output, expected)} {NAN}", *otherwise)
-            found = task.explain(partial(_all_agree, tried, readings))
+            found = task.explain(partial(agrees, readings))
             if resort and not found:
                 resort(x, output)
             blame(found, seen(x, output, expected), *otherwise)
@@ -147,9 +146,18 @@ def settled(module, task, x, shape):
 
 
 def run(module, x, shape):
-    """The module's output, a tensor of this shape; the input must stay."""
-    given = x.clone()
+    """The module's output, a tensor of this shape; the input must stay, and
+    the parameters."""
+    given, parameters = x.clone(), dict(module.named_parameters())
+    before = {name: p.detach().clone() for name, p in parameters.items()}
     output = module(given)
+    for name, p in parameters.items():
+        if not torch.equal(p, before[name]):
+            raise Mistake(
+                "weights-changed",
+                f"A call of your module changes {name}; only an optimizer "
+                "should.",
+            )
     expect_tensor(output, shape)
     if not torch.equal(given, x):
         raise Mistake(
@@ -260,18 +268,15 @@ def gradients(loss, tensors):
     return torch.autograd.grad(loss, tensors, allow_unused=True)
 
 
-def _all_agree(tried, readings, solve):
-    """Whether a solution gives this output and those before it, too."""
-    return all(agrees(readings, solve) for agrees in tried)
-
-
-def _agrees(output, x, tolerance, readings, solve):
-    """Whether a solution gives this output with one of the readings."""
+def _agrees(tried, tolerance, readings, solve):
+    """Whether a solution gives each of these outputs with one reading."""
     for reading in readings:
         try:
-            wanted = solve(x, **reading)
+            if all(
+                same(output, solve(x, **reading), equal_nan=True, **tolerance)
+                for x, output in tried
+            ):
+                return True
         except (RuntimeError, IndexError):
             continue  # this input has no such axis, or shapes do not fit
-        if same(output, wanted, equal_nan=True, **tolerance):
-            return True
     return False
