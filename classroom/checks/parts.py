@@ -106,6 +106,9 @@ def check_created(build, makers):
             "state wherever it stood before. Is there a seed in __init__? "
             "Then all modules start alike.",
         )
+    own = [name for name, _ in module.named_children() if name in makers]
+    if own != [name for name in makers if name in own]:
+        _blame_order(own, makers)
     for order in permutations(makers):
         torch.manual_seed(1)
         made = {name: makers[name]() for name in order}
@@ -114,11 +117,15 @@ def check_created(build, makers):
     else:
         return  # weights drawn in another way
     if order != tuple(makers):
-        raise Mistake(
-            "created-in-other-order",
-            f"Your module creates {', '.join(order)} in this order; asked "
-            f"for was {', '.join(makers)}. One seed then gives other weights.",
-        )
+        _blame_order(order, makers)
+
+
+def _blame_order(order, wanted):
+    raise Mistake(
+        "created-in-other-order",
+        f"Your module creates {', '.join(order)} in this order; asked for was "
+        f"{', '.join(wanted)}. One seed can then give other weights.",
+    )
 
 
 def _alike(one, other):
