@@ -439,9 +439,14 @@ class MyMultiHeadAttention(nn.Module):
         self, d_in, d_out, context_length, dropout, num_heads, qkv_bias=False
     ):
         super().__init__()
-        self.num_heads, self.d_out = num_heads, d_out
+        self.num_heads = num_heads
+"""
+TAIL = """
         self.out_proj = nn.Linear(d_out, d_out)
         self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x):
+        b, t, _ = x.shape
 """
 SDPA_END = """
         y = F.scaled_dot_product_attention(
@@ -453,8 +458,9 @@ RIGHT |= {
     + """
         self.W = nn.Parameter(torch.randn(3, d_in, d_out) * 0.1)
         self.b = nn.Parameter(torch.randn(3, d_out)) if qkv_bias else None
-
-    def forward(self, x):
+"""
+    + TAIL
+    + """
         y = torch.einsum("btd,kde->kbte", x, self.W)
         if self.b is not None:
             y = y + self.b[:, None, None]
@@ -465,9 +471,9 @@ RIGHT |= {
     + """
         self.W_query = nn.Linear(d_in, d_out, bias=qkv_bias)
         self.W_kv = nn.Linear(d_in, 2 * d_out, bias=qkv_bias)
-
-    def forward(self, x):
-        b, t, _ = x.shape
+"""
+    + TAIL
+    + """
         q = self.W_query(x).view(b, t, self.num_heads, -1).transpose(1, 2)
         kv = self.W_kv(x).view(b, t, self.num_heads, 2, -1)
         k, v = kv.permute(3, 0, 2, 1, 4)
@@ -476,9 +482,9 @@ RIGHT |= {
     "fused, three last": HEAD
     + """
         self.qkv = nn.Linear(d_in, 3 * d_out, bias=qkv_bias)
-
-    def forward(self, x):
-        b, t, _ = x.shape
+"""
+    + TAIL
+    + """
         q, k, v = self.qkv(x).reshape(
             b, t, self.num_heads, -1, 3).permute(4, 0, 2, 1, 3)
 """
@@ -493,8 +499,9 @@ RIGHT |= {
         self.bias = nn.ParameterList(
             nn.Parameter(torch.randn(num_heads, 1, size)) for _ in "qkv"
             if qkv_bias)
-
-    def forward(self, x):
+"""
+    + TAIL
+    + """
         q, k, v = (x[:, None] @ w for w in (
             self.W_query, self.W_key, self.W_value))
         if len(self.bias):
