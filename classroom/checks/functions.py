@@ -25,8 +25,8 @@ PROMISES = [
      "those before.",
      lambda model: [p.grad for p in model.parameters()]),
     ("model-frozen",
-     "requires_grad of a model's parameters is another one; what is False "
-     "there is not trained any more.",
+     "requires_grad of a model's parameters has changed; where it is False, "
+     "training leaves them as they are.",
      lambda model: [p.requires_grad for p in model.parameters()]),
 ]  # fmt: skip
 
