@@ -1,10 +1,12 @@
 """What an exception in a learner's code means, in a sentence or two."""
 
+import dis
 import linecache
 import re
 import sysconfig
 import traceback
 import types
+from itertools import pairwise
 from pathlib import Path
 
 import torch
@@ -81,11 +83,24 @@ def on_config(answer):
             waiting += [f for f in vars(thing).values() if callable(f)]
         code = getattr(thing, "__code__", thing)
         if isinstance(code, types.CodeType):
-            names.update(code.co_names, code.co_varnames)
+            names.update(_read(code), code.co_varnames)
             waiting += code.co_consts
     if {"GPT_CONFIG_124M", "cfg"} <= names:
         return " Your code reads GPT_CONFIG_124M: should it read `cfg`?"
     return ""
+
+
+def _read(code):
+    """The names that are read for more than the keys of what they stand for:
+    those are the same in each configuration."""
+    steps = list(dis.get_instructions(code))
+    return {
+        step.argval
+        for step, after in pairwise(steps)
+        if step.opname.startswith("LOAD")
+        and after.opname not in ("GET_ITER", "CONTAINS_OP")
+        and after.argval != "keys"
+    }
 
 
 def _line(frame):
