@@ -76,8 +76,7 @@ def randomized(module):
 
 def compare(
     module, task, probes, readings=({},), *,
-    seen=lambda x, output, expected: difference(output, expected),
-    resort=None, rescues=(),
+    seen=lambda x, *outputs: difference(*outputs), resort=None, rescues=(),
 ):  # fmt: skip
     """Compare values and gradients; returns the reading that fits.
 
@@ -101,21 +100,19 @@ def compare(
             errors.append(error)
             continue
         tried.insert(0, (x, output))
-        agrees = partial(_agrees, tried, task.tolerance)
-        fitting = [r for r in readings if agrees([r], task.solution)]
-        if not fitting:
+        fits = partial(_agrees, tried, task.tolerance)
+        if not (right := [r for r in readings if fits([r], task.solution)]):
             if not output.isfinite().any():  # it fits whatever is not, too
                 blame((), f"{seen(x, output, expected)} {NAN}", *otherwise)
-            found = task.explain(partial(agrees, readings))
+            found = task.explain(partial(fits, readings))
             if resort and not found:
                 resort(x, output)
             blame(found, seen(x, output, expected), *otherwise)
-        readings = fitting
+        readings = right
     if errors:
         raise rescued(errors[0], rescues)
-    for training in (True, False):
-        module.train(training)
-        check_gradients(module, task, probes[0].x, readings[0])
+    for in_mode in (module.train, module.eval):
+        check_gradients(in_mode(), task, probes[0].x, readings[0])
     return readings[0]
 
 
