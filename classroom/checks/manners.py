@@ -28,7 +28,7 @@ def check_manners(module, inputs):
     for training in (True, False):
         _check_untouched(module.train(training), x, training)
     _check_generators(module, x)
-    _check_number_type(module, x)
+    _check_number_type(module, x, wanted)
     check_device(module, x.clone())
 
 
@@ -114,8 +114,8 @@ def _check_generators(module, x):
         )
 
 
-def _check_number_type(module, x):
-    """float64 in, float64 out; and no number type of forward's own."""
+def _check_number_type(module, x, numbers):
+    """float64 in, the same in float64 out; no number type of its own."""
     default = torch.get_default_dtype()
     double, seen = x.double() if x.is_floating_point() else x.clone(), {}
     try:
@@ -123,7 +123,8 @@ def _check_number_type(module, x):
         with contextlib.suppress(RuntimeError):  # nobody's default
             seen[torch.float32] = module(x.clone()).dtype
         torch.set_default_dtype(torch.float32)
-        seen[torch.float64] = module.double()(double).dtype
+        output = module.double()(double)
+        seen[torch.float64] = output.dtype
     except RuntimeError as error:
         raise Mistake(
             "dtype-fixed",
@@ -142,3 +143,10 @@ def _check_number_type(module, x):
                 f"type {got}. New tensors should take the input's type, as "
                 "with dtype=x.dtype or torch.zeros_like.",
             )
+    if not same(output, numbers, rtol=2e-4, atol=5e-5):
+        raise Mistake(
+            "dtype-dependent",
+            "With weights and input of type torch.float64, it gives another "
+            f"result. {difference(output, numbers)} What in forward goes by "
+            "the number type?",
+        )

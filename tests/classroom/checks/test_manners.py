@@ -88,6 +88,11 @@ def single(self, x):
     return Right.forward(self, x).float()
 
 
+def other_in_double(self, x):
+    y = Right.forward(self, x)
+    return y if x.dtype == torch.float32 else y + 1
+
+
 def own_table(self, x):
     return Right.forward(self, x) + torch.zeros(4)
 
@@ -119,6 +124,7 @@ WRONG = [
     ("dtype-fixed", single),
     ("dtype-fixed", own_table),
     ("dtype-fixed", own_table_of_another_type),
+    ("dtype-dependent", other_in_double),
     ("device-fixed", own_table_on_cpu),
     ("device-fixed", plain_tensor),
 ]
