@@ -103,6 +103,22 @@ def test_no_forward_at_all_is_named():
     assert layer_norm(space["My"]).mistake == "forward-missing"
 
 
+def test_a_container_that_was_called_is_no_missing_forward():
+    class My(nn.Module):
+        def __init__(self, emb_dim):
+            super().__init__()
+            self.scale = nn.Parameter(torch.ones(emb_dim))
+            self.shift = nn.Parameter(torch.zeros(emb_dim))
+            self.steps = nn.ModuleList([nn.Identity()])
+
+        def forward(self, x):
+            return self.steps(x)
+
+    result = layer_norm(My)
+    assert result.mistake == "exception"
+    assert "ModuleList" in result.message
+
+
 def test_a_half_is_judged_before_the_other_is_written():
     wrong = INIT.replace("torch.ones", "torch.zeros")
     assert layer_norm(written(wrong, STUB)).mistake == "scale-not-ones"
@@ -116,7 +132,7 @@ def test_an_attribute_may_be_the_forward():
             plain = super().forward
             self.forward = lambda x: plain(x)
 
-    assert layer_norm(My).status == "passed"
+    assert layer_norm(My).mistake == "ready-made"  # after all else
 
 
 def test_an_inherited_forward_is_an_answer():
@@ -124,7 +140,7 @@ def test_an_inherited_forward_is_an_answer():
         pass
 
     assert not is_stub(My)
-    assert layer_norm(My).status == "passed"
+    assert layer_norm(My).mistake == "ready-made"  # after all else
 
 
 def test_a_function_that_returns_a_text_is_no_stub():
