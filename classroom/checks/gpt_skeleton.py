@@ -6,7 +6,6 @@ from functools import partial
 from reprlib import repr as shortened
 
 import torch
-from torch import nn
 
 from classroom.checks import data_path
 from classroom.checks.data_path import SIZES
@@ -51,7 +50,7 @@ def skeleton(cls):
     positions' device, and gradients."""
     model = data_path.start(cls, CALL)
     data_path.check_parts(model)
-    data_path.check_order(cls, CALL, nn.Identity)
+    data_path.check_order(cls, CALL)
     _check_placeholders(model)
     model = data_path.build(cls, CALL)
     # Order shows where each part does something: so does the norm now.
@@ -194,7 +193,11 @@ def predict_shapes(fn):
             PREDICT_SHAPES,
             [(stop, *case) for case in SHAPE_CASES],
             _seen_shape,
-            lambda *_: ("wrong-shape", "Which axes does this part see?"),
+            lambda *_: (
+                "wrong-shape",
+                "Which axes does this part see, and where do their lengths "
+                "come from?",
+            ),
         )
         if any(outcome.changed for outcome in outcomes):
             raise Mistake(
@@ -246,7 +249,7 @@ def _seen_shape(case, outcome, right):
     stop, cfg, batch, tokens = case
     return (
         f"For emb_dim {cfg['emb_dim']}, vocab_size {cfg['vocab_size']}, "
-        f"{batch} texts of {tokens} tokens, {stop} is {outcome.result}; "
+        f"batch {batch} and {tokens} tokens, {stop} is {outcome.result}; "
         f"expected {right.result}."
     )
 
@@ -354,8 +357,9 @@ def round_trip(fn):
     if not decoding:
         raise Mistake(
             "text-not-decoded",
-            f"For {len(TEXTS)} texts, nothing decodes an ID: the second part "
-            "of the pair is the text that came in. Let it come from the IDs.",
+            f"For {len(TEXTS)} texts, the second part of the pair does not "
+            "come from the IDs: nothing decodes them, or what decode gives is "
+            "not handed back.",
         )
     return (
         f"{len(TEXTS)} texts come back unchanged, and their IDs are "

@@ -275,15 +275,23 @@ def _check_left_alone(fn):
     """Probes look: the dict and its models are as before."""
     models = {name: _broken(part) for name, part in ROUNDS[0].items()}
     given = dict(models)
-    with left_alone(*models.values()):
-        attempt(partial(fn, given))
+    try:
+        with left_alone(*models.values()):
+            attempt(partial(fn, given))
+    except Mistake as mistake:
+        raise Mistake(
+            mistake.name,
+            f"{mistake.message} Let your probes put back what they change, or "
+            "probe a copy.",
+        ) from None
     if given != models:
+        kept = given.keys() == models.keys()
+        has = "other values" if kept else f"the keys {[*given]}"
         raise Mistake(
             "input-overwritten",
-            f"The dict had the entries {', '.join(models)}; after the call "
-            f"of your function it has {', '.join(map(str, given)) or 'none'}, "
-            "or other values. It belongs to the caller: put the answers into "
-            "a dict of your own.",
+            f"The dict was handed over with the models {', '.join(models)}; "
+            f"after the call of your function it has {has}. It belongs to "
+            "the caller: put the answers into a dict of your own.",
         )
 
 

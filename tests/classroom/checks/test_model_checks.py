@@ -612,6 +612,9 @@ EITHER = [
      "y = y * getattr(self, 'factor', 1)\n"
      "if not self.training and len(x) == 1 and len(x[0]) == 2:\n"
      "    self.factor = 2\nreturn y"),
+    ("remembers-calls", GIVE, "y = self.out_head(x)\n"
+     "self.most = max(getattr(self, 'most', 0), len(x[0]))\n"
+     "return y + self.most - len(x[0])"),
     ("needs-contiguous", "self.tok_emb(in_idx)",
      "self.tok_emb(in_idx.view(-1)).view(*in_idx.shape, -1)"),
     ("generator-used", GIVE, f"torch.rand(1)\n{GIVE}"),
@@ -645,7 +648,7 @@ EITHER = [
     ("device-fixed", NORM, f"{NORM}x = x + torch.zeros(x.shape[-1])\n"),
     ("device-fixed", "x = self.drop_emb(x)",
      "if self.training:\n    x = x * (torch.rand(x.shape) > 0.4) / 0.6"),
-    ("exception", ARANGE,
+    ("remembers-calls", ARANGE,
      "self.p = getattr(self, 'p', torch.arange(len(in_idx[0])))"),
     ("raise-left", "positions =", "raise NotImplementedError\npositions ="),
     ("raise-left", OUT, f"{OUT}raise NotImplementedError\n"),
