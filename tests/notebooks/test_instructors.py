@@ -70,7 +70,14 @@ def test_nbgrader_metadata_and_test_are_right():
     assert test["grade"] and test["locked"] and test["points"] == 1
     assert answer["grade_id"] != test["grade_id"]
     line = re.search(r"^assert (checks\..*)$", TEXT, flags=re.M)[0]
-    exec(line, {"checks": checks, "MyLayerNorm": torch.nn.LayerNorm})
+
+    class Right(torch.nn.LayerNorm):
+        def forward(self, x):
+            c = x - x.mean(dim=-1, keepdim=True)
+            root = (c.square().mean(dim=-1, keepdim=True) + self.eps).sqrt()
+            return self.weight * c / root + self.bias
+
+    exec(line, {"checks": checks, "MyLayerNorm": Right})
 
 
 def test_a_named_mistake_is_one_that_the_checks_name():
