@@ -151,9 +151,14 @@ def is_layer_norm(norm, x):
 
 
 def loaded(reference, module):
-    """The reference with a module's parameters, or None if names differ."""
+    """The reference with a module's parameters, or None if they can't be told
+    by their names, nor those of its linear layers by their shapes."""
     own = {_as_in_notes(n): p.detach() for n, p in module.named_parameters()}
     shapes = {name: p.shape for name, p in reference.named_parameters()}
+    kinds = {type(part) for part in module.modules() if part._parameters}
+    by_shape = {p.shape: p for p in own.values()}
+    if kinds == {nn.Linear} and len(by_shape) == len(own) == len(shapes):
+        own = {n: by_shape[x] for n, x in shapes.items() if x in by_shape}
     if {name: p.shape for name, p in own.items()} != shapes:
         return None
     reference.load_state_dict(own, strict=False)
