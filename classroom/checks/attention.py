@@ -331,20 +331,20 @@ def multi_head_attention(cls):
         _check_mask_kept(module, x, readings)
         compare(
             module, ATTENTION, probes, readings, seen=_seen,
-            resort=partial(_check_behavior, module), rescues=_stops(module, x),
+            resort=partial(check_behavior, module), rescues=_stops(module, x),
         )  # fmt: skip
     else:
         for probe in probes:
             output = run(module, probe.x, (*probe.x.shape[:2], 15))
-            _check_behavior(module, probe.x, output)
+            check_behavior(module, probe.x, output)
     _check_other_sizes(cls)
     _check_biases(cls)
     _check_mask_follows(cls, x)
     check_manners(_built(cls, MAIN), [probe.x for probe in probes])
     _check_layers_new(cls)
     share = _check_dropout(cls)
-    _check_weights_apart(cls)
     _check_training(cls, x)
+    _check_weights_apart(cls)
     remark = (
         f" A remark: the notes call the layers {', '.join(NAMES)}; yours has "
         f"no {', '.join(missing)}."
@@ -788,7 +788,7 @@ def _check_other_sizes(cls):
     else:
         readings = _readings(module, OTHER, x)
         if not readings:
-            _check_behavior(module, x, output)
+            check_behavior(module, x, output)
             return
         wanted = attended(x, **readings[0])
         if same(output, wanted):
@@ -807,7 +807,7 @@ def _check_other_sizes(cls):
 
 
 @torch.no_grad()
-def _check_behavior(module, x, output):
+def check_behavior(module, x, output):
     _check_finite(output)
     if len(x) > 1:
         _check_texts_apart(module, x, output)
@@ -846,10 +846,10 @@ def _check_finite(output):
     if rows:
         raise Mistake(
             "output-not-finite",
-            f"The outputs of tokens {rows} are NaN or infinite. Two things do "
-            "this: a row of scores that are all minus infinity, where a token "
-            "can't see even itself, and 0 times infinity, as in a mask times "
-            "minus infinity.",
+            f"The outputs of tokens {rows} are NaN or infinite. Two things "
+            "most often do this: a row of scores that are all minus infinity, "
+            "where a token can't see even itself, and 0 times infinity, as in "
+            "a mask times minus infinity.",
         )
 
 
@@ -966,26 +966,33 @@ def _check_dropout(cls):
             "dropout-misplaced",
             f"In training with dropout {RATE}, 2000 equal texts of one token "
             "give more than 2 different outputs; expected 2: its single "
-            "weight is kept or dropped. Dropout falls on something else than "
-            "the weights.",
+            "weight is kept or dropped. Either dropout falls on something "
+            "else, or the weights are changed after it.",
         )
     return _dropped_share(kinds, others, still)
 
 
 @torch.no_grad()
 def _check_weights_apart(cls):
-    """Each weight falls out by itself. In a text of two equal tokens, the
-    first's output takes 2 values a head and the second's 3: in all 216, and
-    64 at most where heads, queries or keys fall out together."""
+    """Each weight falls out by itself. Of a text of two tokens, a head has 3
+    weights that count: in all 512 outputs, and 64 at most where those of
+    several heads, queries or keys fall out together."""
     module = _built(cls, MAIN, 0.5).train()
     check_drawn_anew(module, _text(MAIN, TOKENS))
-    output = module(_text(MAIN, 1, 1).repeat(3000, 2, 1)).flatten(1)
+    output = module(_text(MAIN, 2, 1).repeat(3000, 1, 1)).flatten(1)
     numbers = (output @ torch.randn(output.shape[1])).sort().values
     kinds = 1 + int((numbers.diff() > 1e-3).sum())
+    seen = (
+        f"3000 equal texts of two tokens give {kinds} different outputs at a "
+        "drop rate of 0.5; expected about 500"
+    )
     if kinds <= 64:
-        _blame_together(
-            f"3000 texts of two equal tokens give {kinds} different outputs "
-            "at a drop rate of 0.5; expected about 200"
+        _blame_together(seen)
+    if kinds > 512:
+        raise Mistake(
+            "dropout-misplaced",
+            f"In training, {seen}: besides the weights, something else is "
+            "dropped.",
         )
 
 

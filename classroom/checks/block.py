@@ -11,6 +11,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from classroom.checks.attention import check_behavior
 from classroom.checks.data_path import SIZES
 from classroom.checks.edits import Task, blame, known
 from classroom.checks.guard import exercise
@@ -569,6 +570,8 @@ def _check_values(name, part):
     elif right:
         reference = loaded(MADE[name](), part)
         output = run(part, X, X.shape)
+        if kind == "attention" and not reference:
+            check_behavior(part, X, output)
         # The exact GELU differs by less: that is another exercise's matter.
         right = not reference or same(output, reference(X), atol=5e-3)
     if right:
@@ -710,7 +713,7 @@ def _check_share(block, part, other):
         nn.init.zeros_(p)
     x = _input(16, 9, 12)
     factors = (block(x) - x) / getattr(block, part)(x)
-    if not called:
+    if len({*called}) < 2:
         return  # norms in code of its own can't be taken out
     kept = factors.abs() > 0.01
     share = 1 - kept.float().mean().item()

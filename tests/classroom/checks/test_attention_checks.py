@@ -454,6 +454,42 @@ SDPA_END = """
         return self.out_proj(y.transpose(1, 2).flatten(2))
 """
 RIGHT |= {
+    "a sum of the heads' outputs": change(
+        LAYERS,
+        (
+            "self.out_proj = nn.Linear(d_out, d_out)",
+            "self.outs = nn.ModuleList(nn.Linear(d_out // num_heads, d_out, "
+            "bias=not i) for i in range(num_heads))",
+        ),
+    )
+    + """
+    def forward(self, x):
+        q, k, v = (
+            f(x).unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
+            for f in (self.W_query, self.W_key, self.W_value)
+        )
+        y = F.scaled_dot_product_attention(
+            q, k, v, is_causal=True, dropout_p=self.dropout.p * self.training)
+        return sum(out(y[:, i]) for i, out in enumerate(self.outs))
+""",
+    "initialized in its own way": change(
+        STEPS,
+        (
+            "mask.bool())",
+            "mask.bool())\n        for p in self.parameters():\n"
+            "            nn.init.normal_(p, std=0.02)",
+        ),
+    ),
+    "cropped from the end": change(STEPS, ("[:t, :t]", "[-t:, -t:]")),
+    "scale in a buffer": change(
+        STEPS,
+        (
+            "self.d_out = d_out",
+            "self.d_out = d_out\n        self.register_buffer('scale', "
+            "torch.tensor((d_out // num_heads) ** -0.5))",
+        ),
+        ("scores / self.head_dim**0.5", "scores * self.scale"),
+    ),
     "stacked parameter": HEAD
     + """
         self.W = nn.Parameter(torch.randn(3, d_in, d_out) * 0.1)
@@ -1138,6 +1174,13 @@ WRONG += [
     ("dropout-together", steps((DROP, kept("[:1]")))),
     ("dropout-together", steps((DROP, kept("[:, :, :1]")))),
     ("dropout-together", steps((DROP, kept("[..., :1]")))),
+    ("dropout-misplaced",
+     steps(("self.W_query(x)", "self.dropout(self.W_query(x))"))),
+    ("dropout-misplaced", after(
+        DROP, "weights = weights / weights.sum(-1, keepdim=True)")),
+    ("dropout-together", steps(("nn.Dropout(", "nn.Dropout2d("))),
+    ("device-fixed", steps((SCALE, "scores / torch.tensor([self.head_dim])"
+                            "**0.5"))),
     ("seed-set", after("super().__init__()", "torch.manual_seed(123)")),
     ("needs-contiguous", after(SHAPE, "x = x.view(b * t, -1).view(b, t, -1)")),
     ("needs-contiguous", after(
@@ -1222,7 +1265,7 @@ WORDS = [
     ("wrong-projection-width", ["45 features", "d_out=15"]),
     ("wrong-signature", ["length", "context_length"]),
     ("wrong-for-other-texts", ["right for (2, 6, 10)", "number of texts"]),
-    ("dropout-together", ["6 different", "about 200"]),
+    ("dropout-together", ["8 different", "about 500"]),
     ("created-in-other-order", ["out_proj, W_query, W_key, W_value"]),
     ("size-hardcoded", ["1024", "(8, 8)"]),
 ]

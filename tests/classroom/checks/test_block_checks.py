@@ -409,6 +409,14 @@ WRONG_INIT = [
         "config-changed",
         'cfg["vocab_size"] = 1\n' + INIT,
     ),
+    (
+        "feed-forward-wrong",
+        INIT.replace(
+            "FeedForward(cfg)",
+            "nn.Sequential(nn.Linear(emb_dim, 48), nn.ReLU(), "
+            "nn.Linear(48, emb_dim))",
+        ),
+    ),
 ]
 
 
@@ -445,8 +453,20 @@ def test_dropout_of_other_makes():
     assert_wrong(transformer_block, made(rare), "wrong-drop-share")
     right = body.replace("return y *", "return y / max(1 - p, 1e-9) *")
     right = "p = self.drop_shortcut.p\n" + right
-    result = transformer_block(made(right))
-    assert result.status == "passed", result
+    functional = right.replace(
+        "self.norm1(x)",
+        "F.layer_norm(x, x.shape[-1:], self.norm1.scale, self.norm1.shift)",
+    )
+    for forward in right, functional:
+        result = transformer_block(made(forward))
+        assert result.status == "passed", result
+
+
+def test_parts_of_own_make_are_looked_at():
+    blind = OWN_PARTS.replace("is_causal=True,", "")
+    assert_wrong(transformer_block, made(PRE, blind), "sees-later-tokens")
+    relu = OWN_PARTS.replace('GELU("tanh")', "ReLU()")
+    assert_wrong(transformer_block, made(PRE, relu), "feed-forward-wrong")
 
 
 def test_two_mistakes():
