@@ -1165,6 +1165,9 @@ WRONG += [
         TORCH, ("attn_mask=self", "attn_mask=None if t == 7 else self"))),
     ("mode-dependent", if_("not self.training", MASK_ASSIGN)),
     ("mask-dropped", if_("self.training", MASK_ASSIGN)),
+    ("mode-dependent", if_("not self.training or not self.dropout.p",
+                           MASK_ASSIGN)),
+    ("out-proj-missing", change(INIT, (OUT, ""), (BUFFER, "self.m = mask"))),
     ("gradient-detached", steps((SCORES, "        k = k.detach() if "
                                  f"self.training else k\n{SCORES}"))),
     ("generator-used", after(SHAPE, "torch.manual_seed(123)")),
