@@ -1,5 +1,6 @@
 """How many parameters a model has, where they sit, and what they weigh."""
 
+import contextlib
 from collections.abc import Mapping
 
 import torch
@@ -92,11 +93,18 @@ def model_size_mb(n_parameters, bytes_per_parameter=4):
     return n_parameters * bytes_per_parameter / 1024**2
 
 
+@contextlib.contextmanager
+def shapes_only():
+    """What is built inside has shapes and no memory: the meta device, fast."""
+    with torch.device("meta"), _NoValues():
+        yield
+
+
 def _as_model(model_or_cfg):
     if isinstance(model_or_cfg, torch.nn.Module):
         return model_or_cfg
     if isinstance(model_or_cfg, Mapping):
-        with torch.device("meta"), _ShapesOnly():
+        with shapes_only():
             return GPTModel(model_or_cfg)
     raise TypeError(
         "Expected a model or a configuration like GPT_CONFIG_124M; got "
@@ -104,7 +112,7 @@ def _as_model(model_or_cfg):
     )
 
 
-class _ShapesOnly(TorchFunctionMode):
+class _NoValues(TorchFunctionMode):
     """Skips what sets values only: on the meta device there are none.
 
     To find out that a start value or a triangle keeps the shape, torch would
@@ -112,13 +120,15 @@ class _ShapesOnly(TorchFunctionMode):
     """
 
     START_VALUES = (init.normal_, init.uniform_, init.kaiming_uniform_)
+    TRIANGLES = (torch.Tensor.triu, torch.Tensor.tril, torch.triu, torch.tril)
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
-        if func in self.START_VALUES:
+        kwargs = kwargs or {}
+        if func in self.START_VALUES and kwargs["tensor"].is_meta:
             return kwargs["tensor"]
-        if func is torch.Tensor.triu:
+        if func in self.TRIANGLES and args and args[0].is_meta:
             return args[0]
-        return func(*args, **(kwargs or {}))
+        return func(*args, **kwargs)
 
 
 def _place(tensor):

@@ -1,21 +1,26 @@
 """Check of notebook 05: multi-head attention, the previous unit's module."""
 
+import inspect
 import math
 import re
 from functools import partial
-from itertools import chain, compress, permutations
+from itertools import chain, compress, permutations, product
 
 import torch
+from torch import nn
 from torch.nn import functional as F
-from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves
 
 import gptlib
+from classroom.checks.devices import check_device
 from classroom.checks.edits import Task, known
 from classroom.checks.guard import exercise
+from classroom.checks.manners import check_manners
 from classroom.checks.modules import (
     Probe,
+    check_drawn_anew,
     check_dropped,
+    check_gradients,
     compare,
     construct,
     gradients,
@@ -25,8 +30,10 @@ from classroom.checks.modules import (
     runs,
     settled,
 )
+from classroom.checks.parts import check_created
 from classroom.checks.result import Mistake
 from classroom.checks.tensors import (
+    difference,
     expect_tensor,
     farthest,
     number,
@@ -65,6 +72,19 @@ LOOK = (
     "out_proj. Compare each step's shape and numbers with the notebook's "
     "steps for one head."
 )
+GUESSED = (
+    "Either a number is wrong, or your parameters are laid out in a way that "
+    "could not be read: with layers named as in the notebook, they are read "
+    "surely. Compare each step's shape and numbers with the steps for one "
+    "head."
+)
+# Texts on which a module shows what it does for some alone.
+OTHERWISE = (
+    "wrong-for-other-texts",
+    "Yours is right for (2, 6, 10). Which line goes by the number of texts or "
+    "tokens, or by what was there before?",
+)
+SHAPES = [(3, 8), (2, 7), (1, 1)]
 NAMES = ["W_query", "W_key", "W_value", "out_proj"]
 
 
@@ -306,20 +326,27 @@ def multi_head_attention(cls):
     module, x = _first_run(cls)
     readings = _readings(module, MAIN, x)
     _check_registered(module)
+    missing = [name for name in NAMES if not hasattr(module, name)]
+    probes = _probes(x, GUESSED if missing else LOOK)
     if readings:
         _check_mask_kept(module, x, readings)
         compare(
-            module, ATTENTION, [Probe(x, "wrong-values", LOOK)], readings,
-            seen=_seen, resort=partial(_check_behavior, module),
+            module, ATTENTION, probes, readings, seen=_seen,
+            resort=partial(check_behavior, module),
+            rescues=[(partial(runs, module, x.clone()), *OTHERWISE)],
         )  # fmt: skip
     else:
-        _check_behavior(module, x, module(x))
+        for probe in probes:
+            output = run(module, probe.x, (*probe.x.shape[:2], 15))
+            check_behavior(module, probe.x, output)
     _check_other_sizes(cls)
     _check_biases(cls)
+    _check_mask_follows(cls, x)
+    check_manners(_built(cls, MAIN), [probe.x for probe in probes])
+    _check_layers_new(cls)
     share = _check_dropout(cls)
-    settled(_built(cls, MAIN), ATTENTION, x, (2, TOKENS, 15))  # either mode
-    _check_mask_follows(cls)
-    missing = [name for name in NAMES if not hasattr(module, name)]
+    _check_training(cls, x)
+    _check_weights_apart(cls)
     remark = (
         f" A remark: the notes call the layers {', '.join(NAMES)}; yours has "
         f"no {', '.join(missing)}."
@@ -333,10 +360,20 @@ def multi_head_attention(cls):
 
 # --- building and running --------------------------------------------------
 
+SIZES = [(10, 15, False)] * 3 + [(15, 15, True)]  # in, out, bias
+
 
 def _built(cls, sizes, dropout=0.0):
     """The learner's module, whose parameters hide nothing."""
     module = construct(cls, **sizes, dropout=dropout, call=CALL)
+    given = [*sizes][:3] + ["dropout"] + [*sizes][3:]
+    taken = [n for n in inspect.signature(cls).parameters if n in given]
+    if taken != [n for n in given if n in taken]:
+        raise Mistake(
+            "wrong-signature",
+            f"Your class takes {', '.join(taken)} in this order; expected "
+            f"{', '.join(given)}. A call without names would mix them up.",
+        )
     length = sizes["context_length"]
     for name, parameter in module.named_parameters():
         if parameter.shape[-2:] == (length, length):
@@ -353,17 +390,32 @@ def _text(sizes, tokens, batch=2):
     return torch.randn(batch, tokens, sizes["d_in"])
 
 
+def _probes(x, look):
+    """The text of the first run, and other lengths, batches, equal texts."""
+    others = [_text(MAIN, tokens, batch) for batch, tokens in SHAPES]
+    others += [_text(MAIN, 5, 1).repeat(4, 1, 1)]
+    return [
+        Probe(x, "wrong-values", look),
+        *(Probe(other, *OTHERWISE) for other in others),
+    ]
+
+
 def _first_run(cls):
     """The module in evaluation, for good, and an input that it can read."""
     x = _text(MAIN, TOKENS)
     try:
         module = _built(cls, MAIN).eval()
         output = module(x.clone())
-    except (Mistake, NotImplementedError):
+    except NotImplementedError:
+        _check_layers(cls)
+        raise
+    except Mistake:
         raise
     except Exception as error:
         raise rescued(error, _rescues(cls, error)) from None
-    module.train = lambda mode: module  # dropout is looked at apart
+    if output is None:
+        _check_layers(cls)
+    module.train = lambda mode=True: module  # dropout is looked at apart
     _check_form(output)
     if not output.isfinite().all():
         # An infinity becomes NaN where it meets both signs; now it stays.
@@ -474,13 +526,14 @@ def _role(name):
     return None
 
 
-def _readings(module, sizes, x):
+def _readings(module, sizes, x, written=True):
     """Ways to read the parameters: the one that fits, or else two likely
-    ones; none if what the output depends on is not all read."""
+    ones; none if what the output depends on is not all read.
+
+    Args:
+        written: whether forward is; if not, nothing has to fit.
+    """
     named = dict(module.named_parameters(remove_duplicate=False))
-    output = module(x.clone())
-    slopes = gradients(output.sum(), list(named.values()))
-    used = {n for n, g in zip(named, slopes, strict=True) if g is not None}
     inputs, orders = _projections(named, sizes)
     outputs, outs = _outs(named, sizes["d_out"])
     readings = [
@@ -492,6 +545,11 @@ def _readings(module, sizes, x):
         for order in orders
         for out in outs
     ]
+    if not written:
+        return readings[:1]
+    output = module(x.clone())
+    slopes = gradients(output.sum(), list(named.values()))
+    used = {n for n, g in zip(named, slopes, strict=True) if g is not None}
     if not used <= inputs | outputs:
         return []
     fitting = [r for r in readings if same(output, attended(x, **r))]
@@ -505,7 +563,7 @@ def _projected(matrices, x):
 def _projections(named, sizes):
     """The parameters that make queries, keys and values, by name, and lists
     of three matrices: told by names, or else in whatever order."""
-    d_in, d_out, heads = sizes["d_in"], sizes["d_out"], sizes["num_heads"]
+    d_in = sizes["d_in"]
     layers = [
         {n: p for n, p in named.items() if _role(n) == role} for role in "qkv"
     ]
@@ -513,30 +571,49 @@ def _projections(named, sizes):
     if not any(matrix is None for matrix in matrices):
         _check_widths(matrices, sizes)
         return set().union(*layers), [matrices]
-    fused = {n: p for n, p in named.items() if 3 * d_out in p.shape}
-    matrix = _matrix(fused, d_in)
-    if matrix is not None:  # cut in three, or in heads and each in three
-        thirds = matrix.unflatten(1, (3, -1)).unbind(1)
-        of_heads = matrix.unflatten(1, (heads, 3, -1)).unbind(2)
-        ways = thirds, [part.flatten(1) for part in of_heads]
-        return set(fused), chain(*zip(*map(permutations, ways), strict=True))
-    weights = [n for n, p in named.items() if set(p.shape) == {d_in, d_out}]
-    if len(weights) != 3:
-        return set(), []
-    pairs = [(n, n.removesuffix("weight") + "bias") for n in weights]
-    layers = [{n: named[n] for n in pair if n in named} for pair in pairs]
+    weights = [n for n, p in named.items() if p.dim() > 1 and d_in in p.shape]
+    layers = [_with_bias(n, named, d_in) for n in weights]
     matrices = [_matrix(layer, d_in) for layer in layers]
-    return set().union(*layers), permutations(matrices)
+    if any(m is None or m.shape[1] % sizes["d_out"] for m in matrices):
+        return set(), []
+    ways = [
+        list(chain(*parts))
+        for parts in product(*(_cuts(matrix, sizes) for matrix in matrices))
+    ]
+    orders = [permutations(way) for way in ways if len(way) == 3]
+    return set().union(*layers), chain(*zip(*orders, strict=True))
+
+
+def _with_bias(weight, named, d_in):
+    """A weight and its bias, which is told by its name or else its size."""
+    stem, size = weight.removesuffix("weight"), named[weight].numel() // d_in
+    bare = [n for n in named if stem == weight and _role(n) != "out"]
+    biases = [n for n in bare if named[n].numel() == size]
+    biases += [n for n in named if n == f"{stem}bias"]
+    return {n: named[n] for n in (weight, *biases)}
+
+
+def _cuts(matrix, sizes):
+    """Ways to cut a matrix into queries, keys and values, or some of them:
+    one after the other, head by head, or number by number."""
+    heads, parts = sizes["num_heads"], matrix.shape[1] // sizes["d_out"]
+    if parts == 1:
+        return [[matrix]]
+    axes = {"part": parts, "head": heads, "size": sizes["d_out"] // heads}
+    ways = []
+    for order in sorted(permutations(axes), key=lambda o: -o.index("size")):
+        columns = matrix.unflatten(1, [axes[name] for name in order])
+        where = [1 + order.index(name) for name in axes]
+        ways.append([*columns.permute(where[0], 0, *where[1:]).flatten(2)])
+    return ways
 
 
 def _matrix(layer, d_in):
     """Weights, the heads' side by side, above their bias: (d_in + 1, …)."""
     weights, biases = [], []
     for p in layer.values():
-        if p.dim() == 2 and d_in in p.shape:
-            weights.append(p if len(p) == d_in else p.mT)
-        elif p.dim() == 3 and p.shape[1] == d_in:
-            weights.append(p.transpose(0, 1).flatten(1))
+        if p.dim() > 1 and d_in in p.shape:
+            weights.append(p.movedim(p.shape.index(d_in), 0).flatten(1))
         else:
             biases.append(p.flatten())
     if not weights:
@@ -550,7 +627,9 @@ def _matrix(layer, d_in):
 
 def _outs(named, d_out):
     """The parameters of the last layer, by name, and ways to apply it."""
-    square = [n for n, p in named.items() if p.shape == (d_out, d_out)]
+    square = [
+        n for n, p in named.items() if p.dim() > 1 and p.numel() == d_out**2
+    ]
     if not square:
         return set(), [lambda x: x]
     name = min(square, key=lambda name: _role(name) != "out")
@@ -561,7 +640,8 @@ def _outs(named, d_out):
         if p.shape == (d_out,)
         and (n == f"{stem}bias" or (bare and _role(n) == "out"))
     ]
-    weight, bias = named[name], named[biases[0]] if biases else None
+    weight = named[name].reshape(d_out, d_out)
+    bias = named[biases[0]] if biases else None
     ways = [weight, weight.mT] if bare else [weight]
     outs = [partial(F.linear, weight=way, bias=bias) for way in ways]
     return {name, *biases[:1]}, outs
@@ -584,27 +664,68 @@ def _check_registered(module):
     """Four weights, each of its own and part of the module?"""
     weights = [p for p in module.parameters() if p.dim() > 1]
     count, expected = sum(p.numel() for p in weights), 3 * 10 * 15 + 15 * 15
-    if count == expected - 15 * 15:
-        raise Mistake(
-            "out-proj-missing",
-            f"The module has weights of {count} numbers; expected {expected}: "
-            "a last layer out_proj, from 15 to 15 features, is missing.",
-        )
     if count >= expected:
         return
-    seen = f"The module has weights of {count} numbers; expected {expected}."
+    seen = f"The module has weights of {count} numbers; expected {expected}"
     every = list(module.named_parameters(remove_duplicate=False))
     if len(every) > len(list(module.parameters())):
         raise Mistake(
             "shared-projection",
-            f"{seen} Two names stand for the same layer; queries, keys, "
+            f"{seen}. Two names stand for the same layer; queries, keys, "
             "values and out_proj learn a matrix each.",
         )
+    plain = _plain(module, nn.Module)
+    if not plain and count == expected - 15 * 15:
+        raise Mistake(
+            "out-proj-missing",
+            f"{seen}: a last layer out_proj, from 15 to 15 features, is "
+            "missing.",
+        )
+    plain = plain or _plain(module, torch.Tensor)
+    if plain:
+        raise Mistake(
+            "not-registered",
+            f"{seen}. What self.{', self.'.join(plain)} holds is not part of "
+            "the module, as layers in a plain list and plain tensors never "
+            "are, so it would not be trained.",
+        )
     raise Mistake(
-        "not-registered",
-        f"{seen} Layers in a plain list, and plain tensors, are not part of "
-        "a module, so they would never be trained.",
+        "wrong-size",
+        f"{seen}. Is a layer missing, or has one another size than asked for?",
     )
+
+
+def _plain(module, kind):
+    """What its parts keep beside parameters, buffers and modules: name → a
+    value with something of this kind inside."""
+    registered = "_parameters", "_buffers", "_modules"
+    return {
+        name: value
+        for part in module.modules()
+        for name, value in vars(part).items()
+        if name not in registered
+        and any(
+            isinstance(leaf, kind) and getattr(leaf, "ndim", 2) > 1
+            for leaf in tree_leaves(value)
+        )
+    }
+
+
+def _check_layers(cls):
+    """The written half of a class whose forward is still to be written."""
+    module = _built(cls, MAIN)
+    for name, (takes, gives, _) in zip(NAMES, SIZES, strict=True):
+        layer = getattr(module, name, None)
+        shape = gives, takes
+        if isinstance(layer, nn.Linear) and layer.weight.shape != shape:
+            raise Mistake(
+                "wrong-size",
+                f"With d_in=10 and d_out=15, {name} takes {layer.in_features} "
+                f"features and gives {layer.out_features}; expected {takes} "
+                f"and {gives}.",
+            )
+    _check_registered(module)
+    _check_biases(cls, written=False)
 
 
 # --- values, and what they leave open --------------------------------------
@@ -641,7 +762,7 @@ def _check_mask_kept(module, x, readings):
                 f"{_seen(x, output, attended(x, **reading))} Every token sees "
                 "all tokens, later ones too. Your code speaks of "
                 f"{' and '.join(sorted(calls))}, but the result does not "
-                "reach the softmax: is it kept, and kept in time?",
+                "reach the softmax: is it kept, in time and in both modes?",
             )
 
 
@@ -651,12 +772,18 @@ def _check_other_sizes(cls):
     try:
         module = _built(cls, OTHER).eval()
         output = run(module, x, (2, 13, 12))
+    except NotImplementedError:
+        raise
+    except Mistake as mistake:
+        if mistake.name != "wrong-shape":
+            raise
+        seen = mistake.message
     except Exception as error:
-        seen = f"It stops with {type(error).__name__}: {error}.".split("\n")[0]
+        seen = difference(error, x)
     else:
         readings = _readings(module, OTHER, x)
         if not readings:
-            _check_behavior(module, x, output)
+            check_behavior(module, x, output)
             return
         wanted = attended(x, **readings[0])
         if same(output, wanted):
@@ -674,25 +801,29 @@ def _check_other_sizes(cls):
 # --- behavior, whatever the parameters are ---------------------------------
 
 
-def _check_behavior(module, x, output):
+@torch.no_grad()
+def check_behavior(module, x, output):
     _check_finite(output)
-    _check_texts_apart(module, x, output)
+    if len(x) > 1:
+        _check_texts_apart(module, x, output)
     moved = _moved(module, x, output)
     later = moved.triu(1).nonzero().tolist()
     if later:
         looks, seen = later[-1]
         raise Mistake(
             "sees-later-tokens",
-            f"When token {seen} changes, output {looks} moves. Expected no "
-            "output before the change to move; look at the mask.",
+            f"In a text of length {x.shape[1]}, when token {seen} changes, "
+            f"output {looks} moves. Expected no output before the change to "
+            "move; look at the mask.",
         )
     unseen = (~moved).tril().nonzero().tolist()
     if unseen:
         looks, seen = unseen[0]
         raise Mistake(
             "blind-to-earlier-tokens",
-            f"When token {seen} changes, output {looks} stays. Expected that "
-            "each output gathers from its own token and all earlier ones.",
+            f"In a text of length {x.shape[1]}, when token {seen} changes, "
+            f"output {looks} stays. Expected that each output gathers from "
+            "its own token and all earlier ones.",
         )
     equal = x[:, :1].repeat(1, x.shape[1], 1)
     gap = (module(equal) - module(equal[:, :1])).abs().max()
@@ -710,20 +841,22 @@ def _check_finite(output):
     if rows:
         raise Mistake(
             "output-not-finite",
-            f"The outputs of tokens {rows} are NaN or infinite. A row of "
-            "scores that are all minus infinity becomes NaN in the softmax: "
-            "can every token see at least itself?",
+            f"The outputs of tokens {rows} are NaN or infinite. Two things "
+            "most often do this: a row of scores that are all minus infinity, "
+            "where a token can't see even itself, and 0 times infinity, as in "
+            "a mask times minus infinity.",
         )
 
 
 def _check_texts_apart(module, x, output):
-    gap = (module(x[1:].clone()) - output[1:]).abs().max()
-    if gap > 1e-4:
+    gap = (module(x[1:].clone()) - output[1:]).abs()
+    if (gap > 1e-4).any():
         raise Mistake(
             "batch-rows-mixed",
-            f"The second text's output changes by {number(gap)} when the "
-            "first text is left out; expected 0: texts of a batch do not see "
-            "each other. Which axis is the batch?",
+            f"In a batch of {len(x)}, the others' outputs change by "
+            f"{number(gap.max())} when the first text is left out; expected "
+            "0: texts of a batch do not see each other. Which axis is the "
+            "batch?",
         )
 
 
@@ -740,7 +873,7 @@ def _moved(module, x, output):
 # --- biases ----------------------------------------------------------------
 
 
-def _check_biases(cls):
+def _check_biases(cls, written=True):
     """Of queries, keys, values and the output: which have a bias?"""
     default = {n: size for n, size in MAIN.items() if n != "qkv_bias"}
     if not runs(lambda: cls(**default, dropout=0.0)):
@@ -752,7 +885,7 @@ def _check_biases(cls):
     found = []
     for sizes in (default, MAIN, MAIN | {"qkv_bias": True}):
         module = _built(cls, sizes).eval()
-        readings = _readings(module, sizes, _text(sizes, TOKENS))
+        readings = _readings(module, sizes, _text(sizes, TOKENS), written)
         if not readings:
             return
         biases = readings[0]["project"](torch.zeros(1, 10))
@@ -804,8 +937,8 @@ def _check_dropout(cls):
             raise Mistake(
                 "dropout-in-evaluation",
                 f"After .eval(), with dropout {RATE}, two runs on the same "
-                "input differ; expected the same. Dropout has to know whether "
-                "the module is in training.",
+                "input differ. Dropout has to know whether the module is in "
+                "training.",
             )
         still = module(token[None])[0, 0]
         rows = module.train()(token.repeat(2000, 1, 1))[:, 0]
@@ -821,16 +954,50 @@ def _check_dropout(cls):
         )
     kinds = _kinds(rows)
     if len(kinds) == 1:
-        _blame_one_kind(same(rows[0], still), repeats)
+        calls = torch.cat([module(token[None])[0] for _ in range(20)])
+        _blame_one_kind(same(rows[0], still), repeats, len(_kinds(calls)))
     if len(kinds) > 2:
         raise Mistake(
             "dropout-misplaced",
             f"In training with dropout {RATE}, 2000 equal texts of one token "
             "give more than 2 different outputs; expected 2: its single "
-            "weight is kept or dropped. Dropout falls on something else than "
-            "the weights.",
+            "weight is kept or dropped. Either dropout falls on something "
+            "else, or the weights are changed after it.",
         )
     return _dropped_share(kinds, others, still)
+
+
+@torch.no_grad()
+def _check_weights_apart(cls):
+    """Each weight falls out by itself. Of a text of two tokens, a head has 3
+    weights that count: in all 512 outputs, and 64 at most where those of
+    several heads, queries or keys fall out together."""
+    module = _built(cls, MAIN, 0.5).train()
+    check_drawn_anew(module, _text(MAIN, TOKENS))
+    output = module(_text(MAIN, 2, 1).repeat(3000, 1, 1)).flatten(1)
+    numbers = (output @ torch.randn(output.shape[1])).sort().values
+    kinds = 1 + int((numbers.diff() > 1e-3).sum())
+    seen = (
+        f"3000 equal texts of two tokens give {kinds} different outputs at a "
+        "drop rate of 0.5; expected about 500"
+    )
+    if kinds <= 64:
+        _blame_together(seen)
+    if kinds > 512:
+        raise Mistake(
+            "dropout-misplaced",
+            f"In training, {seen}: besides the weights, something else is "
+            "dropped.",
+        )
+
+
+def _blame_together(seen):
+    raise Mistake(
+        "dropout-together",
+        f"In training, {seen}: weights of several heads, texts, queries or "
+        "keys fall out together. Expected each by itself; look at the shape "
+        "of what dropout gets.",
+    )
 
 
 def _kinds(rows):
@@ -843,8 +1010,11 @@ def _kinds(rows):
     return kinds
 
 
-def _blame_one_kind(kept, repeats):
-    """A single token's weight is always kept, or never."""
+def _blame_one_kind(kept, repeats, calls):
+    """A single token's weight is always kept, or never, in one call; in
+    several calls, its output is of so many kinds."""
+    if calls > 1:
+        _blame_together("2000 texts of one token all keep its weight, or none")
     if not kept:
         raise Mistake(
             "dropout-rate-wrong",
@@ -877,58 +1047,42 @@ def _dropped_share(kinds, others, still):
     return share
 
 
-# --- the mask follows the module -------------------------------------------
+# --- calls -----------------------------------------------------------------
 
 
-class _Elsewhere(TorchFunctionMode):
-    """As if the tensors that a module keeps were on a device of their own.
-
-    torch's stand-in for another device ("meta") takes a second to load.
-
-    Attributes:
-        met: whether they met tensors from elsewhere without being moved.
-    """
-
-    def __init__(self, kept):
-        self.kept, self.met = list(kept), False
-
-    def __torch_function__(self, func, types, args=(), kwargs=None):
-        result = func(*args, **(kwargs or {}))
-        given = _tensors((args, kwargs))
-        kept = [any(t is k for k in self.kept) for t in given]
-        if not any(kept):
-            return result
-        moves = getattr(func, "__name__", "") in ("to", "type_as", "cuda")
-        where = torch.Tensor | torch.device | str
-        targets = tree_leaves((args[1:], kwargs))
-        if moves and any(isinstance(target, where) for target in targets):
-            return result.detach()  # not the object that was kept
-        self.met |= not all(kept)
-        self.kept.append(result)
-        return result
-
-
-def _tensors(tree):
-    return [x for x in tree_leaves(tree) if isinstance(x, torch.Tensor)]
-
-
-def _check_mask_follows(cls):
+def _check_mask_follows(cls, x):
     """What the module keeps has to come along when it moves."""
-    module = _built(cls, MAIN).eval()
-    kept = {
-        name: tensor
-        for part in module.modules()
-        for name, value in vars(part).items()
-        if name not in ("_parameters", "_buffers")
-        for tensor in _tensors(value)
-        if tensor.dim() > 1
-    }
-    with torch.no_grad(), _Elsewhere(kept.values()) as mode:
-        module(_text(MAIN, TOKENS))
-    if mode.met:
-        raise Mistake(
-            "mask-not-buffer",
+    kept = _plain(_built(cls, MAIN), torch.Tensor)
+    if kept:
+        check_device(
+            _built(cls, MAIN).eval(), x, "mask-not-buffer",
             f"self.{next(iter(kept))} is a plain tensor: after .to(device) "
-            "the parameters have moved and it has not, so forward stops "
-            "there. Make it part of the module, without training it.",
+            "the parameters have moved and it has not. Make it part of the "
+            "module, without training it.",
+        )  # fmt: skip
+
+
+def _check_layers_new(cls):
+    """The mask is as long as the context; the layers come in their order."""
+    module = _built(cls, MAIN)
+    sizes = {tuple(b.shape[-2:]) for b in module.buffers() if b.dim() > 1}
+    if sizes and (8, 8) not in sizes:
+        raise Mistake(
+            "size-hardcoded",
+            f"With context_length=8, a buffer has the shape {sizes.pop()}; "
+            "expected (8, 8): the mask's size follows the context.",
         )
+    layers = zip(NAMES, SIZES, strict=True)
+    check_created(
+        lambda: cls(**MAIN, dropout=0.0),
+        {name: partial(nn.Linear, *size) for name, size in layers},
+    )
+
+
+def _check_training(cls, x):
+    """With as good as no dropout, training gives the same results and
+    gradients."""
+    module = _built(cls, MAIN, 1e-9)
+    settled(module, ATTENTION, x, (2, TOKENS, 15))
+    for reading in _readings(module, MAIN, x)[:1]:
+        check_gradients(module.train(), ATTENTION, x, reading)

@@ -11,19 +11,24 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from classroom.checks.attention import check_behavior
 from classroom.checks.data_path import SIZES
 from classroom.checks.edits import Task, blame, known
 from classroom.checks.guard import exercise
+from classroom.checks.manners import check_manners
 from classroom.checks.modules import (
     Probe,
+    check_drawn_anew,
     check_dropped,
     compare,
     construct,
     randomized,
     rescued,
     run,
+    runs,
 )
 from classroom.checks.parts import (
+    check_created,
     check_names,
     count,
     is_layer_norm,
@@ -32,7 +37,12 @@ from classroom.checks.parts import (
 )
 from classroom.checks.result import Mistake
 from classroom.checks.tensors import difference, number, same
-from gptlib import FeedForward, MultiHeadAttention, TransformerBlock
+from gptlib import (
+    FeedForward,
+    LayerNorm,
+    MultiHeadAttention,
+    TransformerBlock,
+)
 
 PARTS = {  # name → what it is, its parameters at width 12, its own check
     "norm1": ("norm", 24, "layer_norm"),
@@ -40,6 +50,15 @@ PARTS = {  # name → what it is, its parameters at width 12, its own check
     "norm2": ("norm", 24, "layer_norm"),
     "ff": ("feed-forward", 1212, "feed_forward"),
 }
+MADE = {  # part → what makes it, in the order asked for
+    "att": lambda: MultiHeadAttention(12, 12, 9, 0.0, 3),
+    "ff": lambda: FeedForward(SIZES),
+    "norm1": lambda: LayerNorm(12),
+    "norm2": lambda: LayerNorm(12),
+    "drop_shortcut": nn.Dropout,
+}
+OTHER_SIZES = {"emb_dim": 20, "n_heads": 4, "context_length": 6}
+TINY = 1e-9  # a drop rate at which a block is in training and drops nothing
 
 
 # --- the solutions, and what mistakes make of them -----------------------
@@ -264,7 +283,7 @@ def _block_with_rates(solve):
 
 AT_REST = (
     "drop-rate-not-handed-on",
-    "Expected the same, as all drop rates are 0.0. Does yours come from the "
+    f"Expected the same, as all drop rates are {TINY}. Do yours come from the "
     "configuration?",
 )
 
@@ -315,10 +334,13 @@ def transformer_block(cls):
     build = partial(_built, cls, "MyTransformerBlock(cfg)", _one_rate)
     block = _with_right_parts(build)
     _check_rate(build)
-    compare(block, PRE_NORM, PROBES, [_reading(block)])
+    compare(block, PRE_NORM, PROBES, **_judge(block))
+    check_manners(build(0.0, 0.0), INPUTS)
+    _check_other_sizes(build, PRE_NORM)
+    check_created(lambda: cls(_one_rate(0.0, 0.0)), MADE)
     _check_dropout(build, PRE_DROPS)
     return (
-        "your block is a pre-norm block. On three inputs of up to 9 tokens "
+        "your block is a pre-norm block. On five inputs of up to 9 tokens "
         "the output is what its parts give in GPT-2's order; a drop rate of "
         "1.0 leaves the input as it is, 0.5 drops half of each branch, and "
         f"gradients reach every parameter.{_remark(block)}"
@@ -340,10 +362,12 @@ def post_norm(cls):
     build = partial(_built, cls, "MyPostNormBlock(cfg)", _one_rate)
     block = _with_right_parts(build)
     _check_rate(build)
-    compare(block, POST_NORM, PROBES, [_reading(block)])
+    compare(block, POST_NORM, PROBES, **_judge(block))
+    check_manners(build(0.0, 0.0), INPUTS)
+    _check_other_sizes(build, POST_NORM)
     _check_dropout(build, POST_DROPS)
     return (
-        "your block is a post-norm block. On three inputs of up to 9 tokens "
+        "your block is a post-norm block. On five inputs of up to 9 tokens "
         "the norm comes last in each half, dropout acts on the branches "
         f"only, and gradients reach every parameter.{_remark(block)}"
     )
@@ -363,7 +387,9 @@ def drop_rates(cls):
     build = partial(_built, cls, "MyDropRatesBlock(cfg)", _separate_rates)
     block = _with_right_parts(build)
     _check_separate_rates(build)
-    compare(block, PRE_NORM, PROBES, [_reading(block)])
+    compare(block, PRE_NORM, PROBES, **_judge(block))
+    check_manners(build(0.0, 0.0), INPUTS)
+    _check_other_sizes(build, PRE_NORM)
     _check_dropout(build, PRE_DROPS)
     _check_rates_apart(build)
     return (
@@ -384,7 +410,7 @@ def _separate_rates(attention, shortcuts):
     return cfg
 
 
-def _built(answer, call, configure, attention=0.0, shortcuts=0.0, **changes):
+def _built(answer, call, configure, attention=TINY, shortcuts=TINY, **changes):
     """The learner's block, its parameters random."""
     cfg = configure(attention, shortcuts) | changes
     try:
@@ -417,12 +443,58 @@ def _input(*shape):
 
 
 X = _input(2, 5, 12)
+INPUTS = [
+    0.3 * X,
+    _input(1, 9, 12),
+    3 * _input(3, 1, 12),
+    _input(4, 6, 12),
+    _input(1, 4, 12).repeat(3, 1, 1),
+]
+WRONG = (
+    "Your parts do not give this in the order that is asked for. Write down "
+    "each half by itself: norm, sub-layer, dropout, add."
+)
+WRONG_FOR_SOME = (
+    "Yours is right for (2, 5, 12). What in forward goes by the number of "
+    "texts or tokens, or by the calls before?"
+)
+
+
 PROBES = [
-    Probe(x, "wrong-values",
-          "Your parts do not give this in the order that is asked for. Write "
-          "down each half by itself: norm, sub-layer, dropout, add.")
-    for x in (0.3 * X, _input(1, 9, 12), 3 * _input(3, 1, 12))
-]  # fmt: skip
+    Probe(INPUTS[0], "wrong-values", WRONG),
+    *(Probe(x, "wrong-for-other-texts", WRONG_FOR_SOME) for x in INPUTS[1:]),
+]
+
+
+def _judge(block):
+    """For `compare`: readings, and what an error means."""
+    runs_first = partial(runs, block, INPUTS[0].clone())
+    rescue = runs_first, "wrong-for-other-texts", WRONG_FOR_SOME
+    return {"readings": [_reading(block)], "rescues": [rescue]}
+
+
+def _check_other_sizes(build, task):
+    x, seen = _input(2, 6, 20), ""
+    try:
+        block = build(**OTHER_SIZES).eval()
+        expected = task.solution(x, **_reading(block))
+        output = block(x.clone())
+        if not same(output, expected):
+            seen = difference(output, expected)
+        elif count(block) != 5000:
+            seen = f"It has {count(block)} parameters; expected 5,000."
+    except NotImplementedError:
+        raise
+    except Exception as error:
+        seen = difference(error, x)
+    if seen:
+        sizes = ", ".join(f"{key}={n}" for key, n in OTHER_SIZES.items())
+        raise Mistake(
+            "fails-at-other-sizes",
+            f"Your block is right with emb_dim=12, n_heads=3, "
+            f"context_length=9, but not with {sizes}. {seen} Is a size "
+            "written as a number?",
+        )
 
 
 # --- the parts -----------------------------------------------------------
@@ -440,7 +512,8 @@ def _with_right_parts(build):
         },
     )
     for bias, att in (False, block.att), (True, build(qkv_bias=True).att):
-        _handed_on("attention", "qkv_bias", count(att) == 624, bias)
+        if count(att) in (588, 624):  # else it is wrong in another way
+            _handed_on("attention", "qkv_bias", count(att) == 624, bias)
     length = getattr(getattr(block.att, "mask", None), "shape", [9])[-1]
     _handed_on("attention", "context_length", length, 9)
     _handed_on("attention", "n_heads", _heads(block.att) or 3, 3)
@@ -495,18 +568,22 @@ def _check_values(name, part):
     if right and kind == "norm":
         right = is_layer_norm(part, X)
     elif right:
-        made = MultiHeadAttention(12, 12, 9, 0.0, 3), FeedForward(SIZES)
-        reference = loaded(made[kind == "feed-forward"], part)
+        reference = loaded(MADE[name](), part)
         output = run(part, X, X.shape)
+        if kind == "attention" and not reference:
+            check_behavior(part, X, output)
         # The exact GELU differs by less: that is another exercise's matter.
         right = not reference or same(output, reference(X), atol=5e-3)
-    if not right:
-        raise Mistake(
-            f"{kind}-wrong",
-            f"Your block's {name} has {count(part)} parameters at width 12 "
-            f"(expected {size}), or gives other values than it should with "
-            f"these. checks.{check} tells you more.",
-        )
+    if right:
+        return
+    seen = "gives other values than it should with its parameters"
+    if count(part) != size:
+        seen = f"has {count(part)} parameters at width 12; expected {size}"
+    raise Mistake(
+        f"{kind}-wrong",
+        f"Your block's {name} {seen}. Look at what it is built with; "
+        f"checks.{check} tells you more.",
+    )
 
 
 # --- rates ---------------------------------------------------------------
@@ -608,6 +685,7 @@ def _check_dropout(build, task):
         # Dropout of another make draws other numbers: how many does it keep?
         _check_share(build(0.5, 0.5).train(), "att", "ff")
         _check_share(build(0.5, 0.5).train(), "ff", "att")
+    check_drawn_anew(build(0.5, 0.5), X)
 
 
 def _drawn(function, **reading):
@@ -623,21 +701,29 @@ def _gives(output, reading, solve):
 def _check_share(block, part, other):
     """Of the part's result half is kept, number by number, and doubled."""
     block.att.eval()
-    for norm in (block.norm1, block.norm2):  # give back what they get
-        norm.register_forward_hook(
-            lambda norm, x, named, output: [*x, *named.values()][0],
-            with_kwargs=True,
-        )
+    called = []
+
+    def give_back(norm, x, named, output):
+        called.append(norm)
+        return [*x, *named.values()][0]
+
+    for norm in (block.norm1, block.norm2):
+        norm.register_forward_hook(give_back, with_kwargs=True)
     for p in getattr(block, other).parameters():  # add nothing
         nn.init.zeros_(p)
     x = _input(16, 9, 12)
     factors = (block(x) - x) / getattr(block, part)(x)
+    if len({*called}) < 2:
+        return  # norms in code of its own can't be taken out
     kept = factors.abs() > 0.01
     share = 1 - kept.float().mean().item()
-    if 0 < share < 1 and (kept == kept[..., :1]).all():
-        raise Mistake(
-            "dropout-whole-tokens",
-            f"At a drop rate of 0.5 in training mode, of what {part} gives "
-            "whole tokens are dropped at once; expected number by number.",
-        )
+    axes = "in all texts", "in all tokens of a text", "in whole tokens"
+    for axis, where in enumerate(axes):
+        if 0 < share < 1 and (kept == kept.narrow(axis, 0, 1)).all():
+            raise Mistake(
+                "dropout-whole-tokens" if axis == 2 else "dropout-together",
+                f"At a drop rate of 0.5 in training mode, of what {part} "
+                f"gives numbers are dropped together {where}; expected each "
+                "number by itself.",
+            )
     check_dropped(f"what {part} gives", 0.5, share, factors[kept])

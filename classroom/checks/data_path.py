@@ -6,6 +6,7 @@ another one, so that their order shows even where they are placeholders.
 """
 
 import contextlib
+import copy
 from functools import partial
 
 import torch
@@ -13,9 +14,16 @@ from torch import nn
 from torch.nn.functional import dropout, embedding, linear
 from torch.overrides import TorchFunctionMode
 
+from classroom.checks.devices import check_device
 from classroom.checks.edits import Task, blame, known
-from classroom.checks.modules import construct, randomized
-from classroom.checks.parts import check_names, count
+from classroom.checks.modules import (
+    check_drawn_anew,
+    check_gradients,
+    construct,
+    gradients,
+    randomized,
+)
+from classroom.checks.parts import check_created, check_names, count
 from classroom.checks.result import Mistake
 from classroom.checks.tensors import difference, expect_tensor, same
 
@@ -44,6 +52,10 @@ TABLES = {
     "pos_emb": ("context_length", "emb_dim"),
     "out_head": ("vocab_size", "emb_dim"),
 }
+ORDER = (
+    "tok_emb", "pos_emb", "drop_emb", "trf_blocks", "final_norm", "out_head"
+)  # fmt: skip
+IN_TRAINING = "In training, drop_rate = 0.4 drops 40% of the embeddings' sum. "
 PARTS = {
     "tok_emb": ("token-embedding-missing", "the table of token vectors"),
     "pos_emb": ("position-embedding-missing",
@@ -336,8 +348,8 @@ HIDDEN = [
 # --- a learner's model and its parts ---------------------------------------
 
 
-def build(answer, call, **changes):
-    """The learner's model, with parameters that all show."""
+def start(answer, call, **changes):
+    """The learner's model as it starts."""
     try:
         model = construct(answer, SIZES | changes, call=call)
     except TypeError as error:
@@ -348,7 +360,12 @@ def build(answer, call, **changes):
             f"Torch says: {error}. nn.Sequential takes the blocks one by "
             "one, as separate arguments, not as one list.",
         ) from None
-    return randomized(model).eval()
+    return model.eval()
+
+
+def build(answer, call, **changes):
+    """The learner's model, with parameters that all show."""
+    return randomized(start(answer, call, **changes))
 
 
 def parts(model):
@@ -382,24 +399,35 @@ def blocks_of(model):
 
 
 def check_parts(model):
-    """Each part is there, and has the sizes that cfg gives it."""
+    """Each part is there, and has the sizes that `SIZES` gives it."""
     check_names(model, PARTS)
     for name in TABLES:
         _check_table(model, name)
     _check_head(model)
-    _check_blocks(model)
+    check_blocks(model, SIZES["n_layers"])
     check_rate(getattr(model, "drop_emb", None), "drop_emb")
 
 
 def _check_table(model, name):
-    weights, keys = table(model, name), TABLES[name]
+    part, weights, keys = (
+        getattr(model, name),
+        table(model, name),
+        TABLES[name],
+    )
+    kind = type(part).__name__
     if not isinstance(weights, torch.Tensor):
         raise Mistake(
             "wrong-part",
-            f"{name} is of type {type(weights).__name__} and holds no table "
-            "of weights.",
+            f"{name} is of type {kind} and holds no table of weights.",
         )
     found, wanted = tuple(weights.shape), tuple(SIZES[key] for key in keys)
+    if isinstance(part, nn.Linear) and name != "out_head":
+        raise Mistake(
+            "wrong-part",
+            f"{name} is a {kind}, which multiplies vectors; its weights have "
+            f"shape {found}. Expected a table that is asked for row numbers, "
+            f"of shape {wanted}, ({', '.join(keys)}).",
+        )
     if found != wanted:
         mistake, says = _wrong_size(name, found, wanted)
         raise Mistake(
@@ -446,14 +474,15 @@ def _check_head(model):
         )
 
 
-def _check_blocks(model):
+def check_blocks(model, wanted):
     """As many blocks as configured, each with parameters of its own."""
-    blocks, wanted = blocks_of(model), SIZES["n_layers"]
+    blocks = blocks_of(model)
     if len(blocks) != wanted:
         raise Mistake(
             "wrong-number-of-blocks",
             f"The length of trf_blocks is {len(blocks)}; expected n_layers = "
-            f"{wanted} (n_heads is 3, emb_dim is 12).",
+            f"{wanted}. Is another entry of cfg read, or a number written "
+            "down?",
         )
     tensors = [id(p) for block in blocks for p in block.parameters()]
     objects = len(set(map(id, blocks)))
@@ -477,6 +506,35 @@ def check_rate(part, name):
             )
 
 
+def check_order(answer, call, block=None):
+    """Parts are made in this order: from one seed they start the same.
+
+    Args:
+        block: makes a block, unless blocks hold no numbers.
+    """
+    model = start(answer, call, n_layers=2)
+    check_blocks(model, 2)
+    own = [name for name, _ in model.named_children() if name in ORDER]
+    if own != sorted(own, key=ORDER.index):
+        raise Mistake(
+            "created-in-other-order",
+            f"Your model gets its parts in the order {', '.join(own)}; asked "
+            f"for was {', '.join(ORDER)}.",
+        )
+    vocab_size, context_length, emb_dim, _, n_layers, *_ = SIZES.values()
+    makers = {
+        "tok_emb": lambda: nn.Embedding(vocab_size, emb_dim),
+        "pos_emb": lambda: nn.Embedding(context_length, emb_dim),
+        "trf_blocks": lambda: nn.Sequential(
+            *(block(SIZES) for _ in range(n_layers))
+        ),
+        "out_head": lambda: nn.Linear(emb_dim, vocab_size, bias=False),
+    }
+    if block is None:
+        del makers["trf_blocks"]
+    check_created(lambda: answer(dict(SIZES)), makers)
+
+
 # --- what the model gives, in both modes -----------------------------------
 
 
@@ -484,17 +542,37 @@ def some_ids(batch, tokens, below=SIZES["vocab_size"]):
     return torch.randint(below, (batch, tokens))
 
 
+def every_id():
+    """All IDs at all positions: none may be kept out of training."""
+    return (torch.arange(4 * 9) % SIZES["vocab_size"]).view(4, 9)
+
+
+def some_texts():
+    return list(map(some_ids, (3, 2, 1), (5, 9, 2)))
+
+
+def _probes():
+    """Texts of all lengths, and equal ones in a batch."""
+    # The first one's IDs are low, so that they fit the position table too.
+    probes = [some_ids(3, 5, 9), *map(some_ids, (1, 2, 5), (9, 1, 2))]
+    probes += map(some_ids, (2, 1, 4, 2, 3), (3, 4, 6, 7, 8))
+    return [*probes, probes[0][[0, 1, 0, 2, 0]]]
+
+
 @torch.no_grad()
 def check_logits(model):
     """Compare a model with `logits`, its blocks replaced by functions."""
     for i, block in enumerate(blocks_of(model)):
         block.forward = _stand_in(i)
-    # The first one's IDs are low, so that they fit the position table too.
-    probes = [some_ids(3, 5, 9), *map(some_ids, (1, 2, 5), (9, 1, 2))]
+    probes, fresh = _probes(), None
+    with contextlib.suppress(Exception):  # for a model that can't be copied
+        fresh = copy.deepcopy(model)
+    kept = {name: p.clone() for name, p in model.named_parameters()}
     for training in (False, True):
-        model.train(training)
-        solve = partial(logits, **parts(model))
+        reading = parts(model.train(training))
+        solve = partial(logits, **reading)
         outputs = [_outcome(model, ids) for ids in probes]
+        _check_kept(model, kept, training)
         if isinstance(outputs[0], NameError | AttributeError):
             raise outputs[0]  # no edit gives that: the search would be long
         expected = [_outcome(solve, ids) for ids in probes]
@@ -502,22 +580,39 @@ def check_logits(model):
         right = [same(*pair, equal_nan=True) for pair in pairs]
         if all(right) or training and _agree_on_average(model, solve):
             continue
-        wrong = right.index(False)
-        triple = probes[wrong], outputs[wrong], expected[wrong]
-        if not any(isinstance(o, torch.Tensor) for o in outputs):
-            _check_rows(model, *triple)
-        found = Task(logits, HIDDEN if training else PATH, None).explain(
-            partial(_all_agree, outputs, probes, parts(model))
+        n = right.index(False)
+        triple = probes[n], outputs[n], expected[n]
+        seen = f"{IN_TRAINING if training else ''}IDs of shape "
+        seen += f"{tuple(probes[n].shape)}: {difference(*triple[1:])}"
+        task = Task(logits, HIDDEN if training else PATH, None)
+        agrees = partial(_all_agree, outputs, probes, reading)
+        if any(isinstance(output, torch.Tensor) for output in outputs):
+            found = task.explain(agrees)
+        else:
+            _check_rows(model, probes[n], seen)
+            found = _alone(task, agrees)
+        words = ("", "") if found else _otherwise(fresh, model, *triple)
+        blame(found, seen, *words)
+    check_drawn_anew(model, probes[0])
+
+
+def _check_kept(model, weights, training):
+    """Calls have left the model's weights and its mode alone."""
+    if model.training != training:
+        raise Mistake(
+            "mode-changed",
+            f"A call with training = {training} leaves your model with "
+            f"training = {not training}; the caller decides on it. Is there "
+            "a train() or eval() in forward?",
         )
-        if not found:
-            _check_otherwise(model, *triple)
-        blame(
-            found,
-            _seen(*triple, training),
-            "wrong-values",
-            "This is not what your parts give along the data path. Write it "
-            "down line by line, with the shape behind each line.",
-        )
+    for name, p in model.named_parameters():
+        if not torch.equal(p, weights[name]):
+            raise Mistake(
+                "weights-changed",
+                f"A call changes {name}; only an optimizer should. Is "
+                "something assigned to it, or does an argument such as "
+                "max_norm change it?",
+            )
 
 
 def _stand_in(i):
@@ -544,8 +639,9 @@ def _outcome(function, ids):
     if not torch.equal(given, ids):
         raise Mistake(
             "input-overwritten",
-            "After the call, the token IDs themselves have changed. "
-            f"{difference(given, ids, 'input')} What writes into in_idx?",
+            "After the call, the token IDs themselves have changed: "
+            f"{ids.flatten()[:9].tolist()} are {given.flatten()[:9].tolist()} "
+            "now. What writes into in_idx?",
         )
     if not isinstance(output, torch.Tensor):
         expect_tensor(output, (*ids.shape, SIZES["vocab_size"]))
@@ -564,6 +660,15 @@ def _all_agree(outputs, probes, reading, solve):
     return True
 
 
+def _alone(task, agrees):
+    """A single known mistake that explains errors: pairs take too long."""
+    for mistake in task.mistakes:
+        for edit in mistake.edits:
+            if agrees(task.edited(edit)):
+                return (mistake,)
+    return ()
+
+
 def _agree_on_average(model, solve):
     """Dropout of a learner's own make draws other masks: then the mean and
     the spread over many of them decide."""
@@ -576,35 +681,6 @@ def _agree_on_average(model, solve):
     return all(gap.abs().mean() < 0.05 * spread.mean() for gap in gaps)
 
 
-def _seen(ids, output, expected, training=False):
-    """The mode, the input, and how the output differs, as a sentence."""
-    mode = "In training, drop_rate = 0.4 drops 40% of the embeddings' sum. "
-    told = f"IDs of shape {tuple(ids.shape)}: {difference(output, expected)}"
-    return mode + told if training else told
-
-
-def _check_otherwise(model, ids, output, expected):
-    """What an output can be that no known mistake explains."""
-    if isinstance(output, Exception):
-        raise output
-    expect_tensor(output, expected.shape)
-    torch.manual_seed(4)  # not the draws that gave the output
-    again = model(ids.clone())
-    if not model.training and not same(again, output):
-        raise Mistake(
-            "not-repeatable",
-            "Two calls in evaluation mode give two results. "
-            f"{difference(again, output)} Is something random in forward?",
-        )
-
-
-# --- look-ups, and the device of positions ---------------------------------
-
-
-class _Enough(Exception):
-    """Ends a run once both tables have been looked up."""
-
-
 class _LookUps(TorchFunctionMode):
     """Notes the rows of each look-up, and the table."""
 
@@ -613,55 +689,92 @@ class _LookUps(TorchFunctionMode):
         self.noted = []
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
-        kwargs = kwargs or {}
-        # On meta, arange and embedding import much, which takes seconds.
-        if func is torch.arange and "meta" in str(kwargs.get("device")):
-            return func(*args, **kwargs | {"device": "cpu"}).to("meta")
         if func is embedding:
-            rows, weights = (*args, *kwargs.values())[:2]
-            self.noted.append((rows, weights))
-            if len(self.noted) == 2:
-                raise _Enough
-            return weights.new_empty((*rows.shape, weights.shape[1]))
-        return func(*args, **kwargs)
+            self.noted.append((*args, *(kwargs or {}).values())[:2])
+        return func(*args, **(kwargs or {}))
 
 
-def _look_ups(model, ids):
-    look_ups = _LookUps()
-    with look_ups, torch.no_grad(), contextlib.suppress(Exception):
-        model(ids)
-    return look_ups.noted
-
-
-def _check_rows(model, ids, error, expected):
+def _check_rows(model, ids, seen):
     """An error of each call may come from rows that no table has."""
-    for rows, weights in _look_ups(model, ids):
+    with _LookUps() as look_ups, contextlib.suppress(Exception):
+        model(ids)
+    for rows, weights in look_ups.noted:
         first, last = int(rows.min()), int(rows.max())
+        if rows.is_floating_point():
+            continue
         if first < 0 or last >= len(weights):
             off = last - first == ids.shape[1] - 1
             raise Mistake(
                 "positions-off-by-one" if off else "positions-outside-table",
-                f"{_seen(ids, error, expected)} A table of {len(weights)} "
-                f"rows is asked for rows {first} to {last}; {ids.shape[1]} "
-                f"tokens stand at positions 0 to {ids.shape[1] - 1}.",
+                f"{seen} A table of {len(weights)} rows is asked for rows "
+                f"{first} to {last}; {ids.shape[1]} tokens stand at positions "
+                f"0 to {ids.shape[1] - 1}.",
             )
 
 
-def check_device(model):
-    """Positions are where the IDs are: here on meta, for a graphics card."""
-    ids = some_ids(3, 5)
-    # Without two look-ups, the run would go on to sums: slow on meta.
-    if len(_look_ups(model, ids)) < 2:
-        return
-    model.trf_blocks = nn.Identity()  # real ones are slow to move to meta
-    devices = {
-        rows.device.type
-        for rows, _ in _look_ups(model.to("meta"), ids.to("meta"))
-    }
-    if devices - {"meta"}:
-        raise Mistake(
-            "positions-on-wrong-device",
-            "With the model and the IDs on device meta, positions are looked "
-            "up that live on cpu. On a graphics card this raises an error: "
-            "which tensor does the device come from?",
+def _otherwise(fresh, model, ids, output, expected):
+    """What an output can be that no known mistake explains.
+
+    Args:
+        fresh: the model before its first call, or None.
+    """
+    if fresh and same(_outcome(fresh.train(model.training), ids), expected):
+        return (
+            "remembers-calls",
+            "As the first of all calls, this one gives what is right. What "
+            "does forward keep from one call to the next?",
         )
+    if isinstance(output, Exception):
+        raise output
+    expect_tensor(output, expected.shape)
+    torch.manual_seed(4)  # not the draws that gave the output
+    if not model.training and not same(model(ids.clone()), output):
+        return (
+            "not-repeatable",
+            "A second call with the same IDs gives something else. Is "
+            "something in forward random, or kept from call to call?",
+        )
+    return (
+        "wrong-values",
+        "This is not what your parts give along the data path. Write it down "
+        "line by line, with the shape behind each line.",
+    )
+
+
+# --- gradients and devices -------------------------------------------------
+
+
+def check_all_gradients(model, task):
+    """In evaluation they are the solution's; in training there are some."""
+    try:
+        check_gradients(model.eval(), task, every_id(), parts(model))
+    except Mistake as mistake:
+        if "there is none" in mistake.message:
+            raise
+        raise Mistake(
+            mistake.name,
+            f"{mistake.message} Or does an argument such as padding_idx "
+            "change it?",
+        ) from None
+    named = dict(model.train().named_parameters())
+    grads = gradients(model(every_id()).sum(), list(named.values()))
+    for name, grad in zip(named, grads, strict=True):
+        if grad is None:
+            raise Mistake(
+                "gradient-detached",
+                f"In training mode, no gradient arrives at {name}. Look for "
+                "detach, no_grad or .data on the way.",
+            )
+
+
+def check_positions(model):
+    """As `check_device`, in both modes; what is looked up are positions."""
+    for training in (True, False):
+        try:
+            check_device(model.train(training), some_ids(3, 5))
+        except Mistake as mistake:
+            if " embedding " not in mistake.message:
+                raise
+            raise Mistake(
+                "positions-on-wrong-device", mistake.message
+            ) from None

@@ -93,6 +93,24 @@ class Task:
         return ()
 
 
+class Numbers(Task):
+    """A task with answers so short, like small whole numbers, that several
+    known mistakes can give the same: then none of them is asserted, and two
+    at once would be a guess."""
+
+    def explain(self, agrees):
+        fitting = {
+            mistake.name: mistake
+            for mistake in self.mistakes
+            if any(agrees(self.edited(edit)) for edit in mistake.edits)
+        }
+        first, *others = fitting.values() or [None]
+        if others:
+            says = f"It could be this: {first.says} Or: {others[0].says}"
+            first = first._replace(says=says)
+        return (first,) if first else ()
+
+
 def blame(found, seen, name, says):
     """Raise what explains the numbers seen.
 

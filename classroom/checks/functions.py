@@ -1,13 +1,34 @@
 """A learner's function: called on several cases, compared, explained."""
 
+import contextlib
 import copy
 import inspect
+import random
 from typing import NamedTuple
 
 import torch
 
 from classroom.checks.edits import blame
 from classroom.checks.result import Mistake
+
+# What of a model is its caller's: the mistake, what is said, what to look at.
+PROMISES = [
+    ("weights-changed",
+     "a model has other weights; only an optimizer should change them.",
+     lambda model: list(model.state_dict().values())),
+    ("mode-changed",
+     "a model, or a part of it, is in the other mode, training or evaluation; "
+     "the caller has set it.",
+     lambda model: [part.training for part in model.modules()]),
+    ("gradients-left",
+     "a model's parameters hold other gradients; the caller may still need "
+     "those before.",
+     lambda model: [p.grad for p in model.parameters()]),
+    ("model-frozen",
+     "requires_grad of a model's parameters has changed; where it is False, "
+     "training leaves them as they are.",
+     lambda model: [p.requires_grad for p in model.parameters()]),
+]  # fmt: skip
 
 
 class Outcome(NamedTuple):
@@ -36,10 +57,18 @@ def check_signature(answer, *args, call, **named):
         raise Mistake(
             "wrong-signature",
             f"The check calls {call}, which does not fit your signature: "
-            f"{error}.",
+            f"{error}.{_on_self(answer)}",
         ) from None
     except ValueError:
         pass  # a callable that does not show its signature
+
+
+def _on_self(answer):
+    """A remark if a class has an __init__ whose `self` is forgotten."""
+    init = vars(answer).get("__init__") if isinstance(answer, type) else None
+    if init and next(iter(inspect.signature(init).parameters), "") != "self":
+        return " Is `self` the first parameter of __init__?"
+    return ""
 
 
 def returned(function, *args):
@@ -72,6 +101,8 @@ def judge(answer, task, cases, seen, otherwise):
     triples = list(zip(cases, outcomes, rights, strict=True))
     wrong = [t for t in triples if not alike(t[1], t[2])]
     if not wrong:
+        again = attempt(answer, *cases[0])
+        _check_again(again, cases[0], seen, rights[0])
         return outcomes
     found = task.explain(
         lambda solve: all(
@@ -86,16 +117,64 @@ def judge(answer, task, cases, seen, otherwise):
     blame(found, seen(*wrong[0]), *words)
 
 
+def _check_again(again, case, seen, right):
+    """Raise unless a case that was right is right the second time, too."""
+    if alike(again, right):
+        return
+    if again.error is not None:
+        raise again.error
+    raise Mistake(
+        "not-repeatable",
+        f"{seen(case, again, right)} The first call with these arguments was "
+        "right, and this is the second. Is something random, or kept from "
+        "one call to the next?",
+    )
+
+
 def attempt(function, *args):
-    """The outcome of a call on copies of these arguments."""
+    """The outcome of a call on copies of these arguments.
+
+    Raises:
+        Mistake: gradients are switched on or off for all that follows.
+    """
     given, result, raised = copy.deepcopy(args), None, None
+    before = torch.is_grad_enabled()
     try:
         result = function(*given)
     except (Mistake, NotImplementedError):
         raise
     except Exception as error:
         raised = error
+    after = torch.is_grad_enabled()
+    torch.set_grad_enabled(before)
+    if raised is None and after != before:
+        how = "on" if after else "off"
+        raise Mistake(
+            f"gradients-turned-{how}",
+            f"After the call, gradients are switched {how} for all that "
+            "follows, in later cells too. What your function switches, it "
+            "has to switch back; `with torch.no_grad():` does so by itself.",
+        )
     return Outcome(result, raised, not all(map(equal, given, args)))
+
+
+@contextlib.contextmanager
+def left_alone(*models):
+    """Raise `Mistake` if what is done inside leaves a model changed."""
+    kept = [copy.deepcopy([look(m) for m in models]) for *_, look in PROMISES]
+    yield
+    for (name, says, look), before in zip(PROMISES, kept, strict=True):
+        if not equal([look(m) for m in models], before):
+            raise Mistake(name, f"After the call, {says}")
+
+
+def draws(function, *args):
+    """Whether a call draws random numbers or sets a seed."""
+    torch.default_generator.manual_seed(98765)  # no seed of a learner's
+    random.seed(98765)
+    before = torch.get_rng_state(), random.getstate()
+    function(*args)
+    return not equal((torch.get_rng_state(), random.getstate()), before)
 
 
 def alike(one, other):

@@ -1,6 +1,5 @@
 """Checks of notebook 08: the greedy loop, its end, unequal prompts."""
 
-import copy
 from functools import partial
 from typing import NamedTuple
 
@@ -13,8 +12,10 @@ from classroom.checks.functions import (
     alike,
     attempt,
     check_signature,
+    draws,
     equal,
     judge,
+    left_alone,
     returned,
 )
 from classroom.checks.guard import exercise
@@ -24,6 +25,14 @@ from gptlib.model import GPTModel
 
 VOCAB, GPT2_VOCAB, STATES = 29, 50257, 97
 MOST_CALLS, MOST_TOKENS = 300, 2000
+MODE_REMARK = (
+    " One remark: a model in training mode comes back in evaluation mode. A "
+    "caller who goes on training has to know that."
+)
+SINGLY_REMARK = (
+    " One remark: yours calls the model once for each prompt. With padding, "
+    "one call for each new token serves all of them."
+)
 
 
 # --- the solutions, and what mistakes make of them -----------------------
@@ -142,8 +151,13 @@ LOOP = [
     known("not-last-position",
           "This fits a choice from other logits than those of the one "
           "position that has read all of the text.",
-          *_instead("[:, -1]", "[:, 0]", "[:, -2]",
-                    "[:, logits.shape[1] // 2]", ".mean(1)", ".amax(1)")),
+          *_instead("[:, -1]", "[:, 0]", "[:, -2]", "[:, len(idx) - 1]",
+                    "[:, context_size - 1]", "[:, logits.shape[1] // 2]",
+                    ".mean(1)", ".amax(1)")),
+    known("position-of-whole-text",
+          "This fits a position that is counted in the whole text: the model "
+          "has read the window only, and answers for its positions.",
+          {"[:, -1]": "[:, idx.shape[1] - 1]"}),
     known("flattened",
           "This fits an argmax over several axes as if they were one row: a "
           "place among all numbers is no token's id.",
@@ -358,6 +372,10 @@ BATCH = [
           "last real token. Indexes begin at 0.",
           *_instead(PLACE, "len(context) - 2", "0", "len(context)",
                     "min(len(context), longest - 1)")),
+    known("position-of-whole-text",
+          "This fits a position that is counted in the whole row: the model "
+          "has read its window only.",
+          {PLACE: "len(row) - 1"}),
     known("not-padded",
           "A tensor is a rectangle: rows of unequal length must be padded or "
           "run one by one.",
@@ -408,7 +426,10 @@ class Scripted(nn.Module):
             self.factors, self.summands = places * 0, places * 0 + 1
             best = nn.functional.one_hot(torch.tensor(following), GPT2_VOCAB)
             self.table = 2 * best + torch.linspace(0, 1, GPT2_VOCAB)
+        # What answers may read of a model: its sizes and its device.
         self.tok_emb = nn.Embedding(self.table.shape[1], 1)
+        self.pos_emb = nn.Embedding(MOST_TOKENS, 1)
+        self.out_head = nn.Linear(1, self.table.shape[1], bias=False)
         self.gain = nn.Parameter(torch.ones(1))  # for the gradient
         self.drop = nn.Dropout(0.5)  # has a mode of its own, like GPT's
         self.calls = []
@@ -418,6 +439,14 @@ class Scripted(nn.Module):
         """Each attempt gets copies; of a model, itself with a new count."""
         self.calls = []
         return self
+
+    @property
+    def trf_blocks(self):
+        raise Mistake(
+            "model-taken-apart",
+            "Your code reads model.trf_blocks. `model` can be anything that "
+            "maps ids to logits: call it, and leave its parts alone.",
+        )
 
     def forward(self, in_idx):
         if in_idx.dim() != 2 or 0 in in_idx.shape:
@@ -450,13 +479,12 @@ class Scripted(nn.Module):
 
 def _watch(answer, task, cases):
     """The calls of the model, case by case; what no result shows is raised."""
-    calls = []
+    calls, outcomes = [], []
     for case in cases:
         right = attempt(task.solution, *case).result
         outcome = attempt(partial(returned, answer), *case)
         calls.append(case[0].calls)
-        grad_off = not torch.is_grad_enabled()
-        torch.set_grad_enabled(True)
+        outcomes.append(outcome)
         if outcome.changed:
             raise Mistake(
                 "input-overwritten",
@@ -471,13 +499,22 @@ def _watch(answer, task, cases):
         elif not isinstance(outcome.result, torch.Tensor):
             where = f"{_shown(case)}, your result"
             expect_tensor(outcome.result, right.shape, where)
-        if grad_off:
-            raise Mistake(
-                "gradient-left-off",
-                "After your function, gradients stay switched off for all "
-                "later cells: switch them off for the model's call alone.",
-            )
+    _check_repeatable(answer, cases[0], outcomes[0])
     return calls
+
+
+def _check_repeatable(answer, case, first):
+    """Other calls in between change nothing; who draws is told elsewhere."""
+    second = attempt(answer, *case)
+    if alike(first, second) or draws(attempt, answer, *case):
+        return
+    results = [_short(outcome.result) for outcome in (first, second)]
+    raise Mistake(
+        "not-repeatable",
+        f"{_shown(case)} came {results[0]} at first, and {results[1]} after "
+        "calls with other prompts. Is something random, or kept from one "
+        "call to the next, as a default argument or a global name is?",
+    )
 
 
 def _expect_lists(result, right, case):
@@ -493,6 +530,8 @@ def _expect_lists(result, right, case):
          "the new ids in the lists are tensors."),
         ("nested-too-deep", "list" in inner,
          f"came {_short(result)}, one level too deep."),
+        ("ids-not-int", inner - {"int"},
+         f"came ids of type {' and '.join(sorted(inner))}."),
         ("rows-missing", len(rows) != len(right), f"came {len(rows)} rows."),
     ]  # fmt: skip
     for name, holds, says in kinds:
@@ -549,34 +588,57 @@ def _check_nothing_new(answer, case):
         )
 
 
+def _check_end(outcomes, cases, calls_of_cases):
+    """The loop itself ends: its result is not cut afterwards."""
+    for case, calls, outcome in zip(
+        cases, calls_of_cases, outcomes, strict=True
+    ):
+        new = outcome.result.shape[1] - case[1].shape[1]
+        if len(calls) > new:
+            raise Mistake(
+                "runs-on-after-end",
+                f"{_shown(case)}, the ids are right, but the model was called "
+                f"{len(calls)} times for {new} new tokens. Asked is to return "
+                "as soon as end_id is appended: does your loop end there?",
+            )
+
+
+def _check_traces(answer, case):
+    """A call leaves nothing behind; returns a remark for the praise."""
+    with torch.no_grad():
+        attempt(answer, *case)  # gradients that are off stay off
+    if draws(attempt, answer, *case):
+        raise Mistake(
+            "generator-used",
+            "The ids are right, but your function draws random numbers or "
+            "sets a seed. Greedy choice needs neither, and the caller's "
+            "own random numbers become others.",
+        )
+    model = case[0].train()
+    # Who refuses a model in training mode leaves it alone, too.
+    attempt(answer, *case)
+    remark = "" if model.training else MODE_REMARK
+    model.eval()
+    return remark
+
+
 def _check_on_gpt(answer, task, *args):
-    """A real model goes on rightly, and is left as the caller has set it."""
+    """A real model goes on rightly, for long, and is left as it was."""
     torch.manual_seed(123)
     model = GPTModel(TINY).eval()
-    right = task.solution(model, *args)
-    result = answer(model, *copy.deepcopy(args))
-    for training in (True, False):
-        model.train(training)
-        # Who refuses a model in training mode leaves it alone, too.
-        attempt(partial(answer, model), *args)
-        if any(part.training != training for part in model.modules()):
-            raise Mistake(
-                "mode-changed",
-                f"A model with training={training} comes back with "
-                f"training={not training}: the mode is the caller's to set.",
-            )
-    if not all(p.requires_grad for p in model.parameters()):
-        raise Mistake(
-            "model-frozen",
-            "Your function leaves the model's parameters with "
-            "requires_grad=False: it could not be trained any more.",
-        )
-    if not equal(result, right):
-        raise Mistake(
-            "wrong-values",
-            f"{_shown((model, *args))} and a tiny GPTModel came "
-            f"{_short(result)}; expected {_short(right)}.",
-        )
+    right = attempt(partial(task.solution, model), *args)
+    with left_alone(model):
+        outcome = attempt(partial(answer, model), *args)
+    if outcome.error is not None:
+        raise outcome.error
+    if alike(outcome, right):
+        return
+    name, says = _kind(outcome.result, right.result, args[0])
+    if draws(attempt, partial(answer, model), *args):
+        name = "dropout-in-evaluation"
+        says = "Random numbers are drawn: by its dropout, or for a token?"
+    told = _seen((model, *args), outcome, right)
+    raise Mistake(name, f"{told} The model is a tiny GPT. {says}")
 
 
 # --- words -----------------------------------------------------------------
@@ -593,7 +655,11 @@ def _shown(case):
 
 def _short(value):
     value = value.tolist() if isinstance(value, torch.Tensor) else value
-    return str(value) if len(str(value)) < 70 else f"{str(value)[:66]} …"
+    text = str(value)
+    if len(text) < 70:
+        return text
+    start, end = text[:44].rpartition(" ")[0], text[-28:].partition(" ")[2]
+    return f"{start} … {end}"  # no number is cut in two
 
 
 def _seen(case, outcome, right):
@@ -606,21 +672,24 @@ def _seen(case, outcome, right):
 
 def _otherwise(answer, case, outcome, right):
     """No known mistake: say what kind of difference it is."""
-    state = torch.get_rng_state()
-    again = attempt(answer, *case)
-    drawn = not torch.equal(state, torch.get_rng_state())
+    if draws(attempt, answer, *case):
+        return "samples", (
+            "Your function draws random numbers or sets a seed: is a token "
+            "drawn? Greedy choice takes the most probable one, always."
+        )
     longest = _longest(case[0].calls)
-    rows = isinstance(right.result, list)
-    tell = _kinds_of_rows if rows else _kinds_of_ids
-    kinds = [
-        ("samples", drawn or not alike(again, outcome),
-         "Your function turns to random numbers: greedy means the most "
-         "probable token, always."),
-        ("not-cropped", longest > case[3],
-         f"The model was given {longest} tokens at once, more than "
-         "context_size."),
-        *tell(outcome.result, right.result, case[1]),
-    ]  # fmt: skip
+    if longest > case[3]:
+        return "not-cropped", (
+            f"The model was given {longest} tokens at once, more than "
+            "context_size."
+        )
+    return _kind(outcome.result, right.result, case[1])
+
+
+def _kind(result, right, prompt):
+    """The first kind of difference that there is: its name and words."""
+    tell = _kinds_of_rows if isinstance(right, list) else _kinds_of_ids
+    kinds = tell(result, right, prompt)
     return next((name, says) for name, holds, says in kinds if holds)
 
 
@@ -632,16 +701,15 @@ def _kinds_of_ids(ids, right, prompt):
         return [("wrong-shape", True, says)]
     ids = ids.long()
     tokens, total, wanted = prompt.shape[1], ids.shape[1], right.shape[1]
+    count = f"New tokens: {total - tokens}; expected {wanted - tokens}."
     return [
         ("prompt-changed", not equal(ids[:, :tokens], prompt),
          "The prompt should come first, as is."),
         ("stops-early", equal(ids, right[:, :total]),
-         f"It ends after {total - tokens} new tokens: which of them stops "
-         "your loop?"),
+         f"{count} What ends your loop?"),
         ("stops-late", equal(ids[:, :wanted], right),
-         f"Found {total - wanted} tokens after the end."),
-        ("wrong-length", total != wanted,
-         f"Found {total - tokens} new tokens; expected {wanted - tokens}."),
+         f"{count} What should end your loop there?"),
+        ("wrong-length", total != wanted, count),
         ("wrong-values", True,
          "Follow one round by hand: window, last position, largest logit."),
     ]  # fmt: skip
@@ -656,7 +724,8 @@ def _kinds_of_rows(rows, right, prompts):
         ("prompt-changed", starts != prompts,
          "Each row should begin with its prompt, as is."),
         ("wrong-length", list(map(len, rows)) != list(map(len, right)),
-         "Count the new ids of each row."),
+         f"The rows have lengths {[len(row) for row in rows]}; expected "
+         f"{[len(row) for row in right]}."),
         ("wrong-values", True,
          "Run each prompt alone and compare: from which round on do they "
          "differ?"),
@@ -670,8 +739,10 @@ GENERATE_CASES = [
     ([[3, 14, 8]], 6, 8),  # the window fills up on the way
     ([[5, 1, 20, 7, 7, 0, 11], [2, 9, 28, 4, 13, 6, 1],
       [8, 8, 3, 19, 0, 5, 26]], 5, 4),  # longer than the context
+    ([[12]], 3, 8),  # a single token
     ([[17, 2, 9, 23, 4], [1, 0, 12, 12, 25]], 6, 8),
     ([[6, 21], [10, 3]], 3, 1),
+    ([[10, 3], [25, 18], [10, 3], [7, 7]], 4, 8),  # equal prompts
 ]  # fmt: skip
 FOUR, SEVEN = [[4, 9, 2, 17]], [[1, 5, 8, 3, 22, 6, 10]]
 STOP_CASES = [
@@ -692,6 +763,8 @@ BATCH_CASES = [
     ([[6, 14, 0], [0, 3, 19, 22, 0, 0], [12]], 3, 16),  # 0 is a real token
     ([[1, 5, 8, 3, 22, 6, 10], [4, 26]], 4, 4),  # longer than the context
     ([[20, 2, 7], [9, 1, 1]], 2, 8),
+    # Equal prompts, and one that another becomes.
+    ([[4, 26], [11, 5, 2], [4, 26], [4, 26, 28]], 3, 8),
     ([[16, 23]], 2, 8),
 ]
 # Tokens that some loops take for an end, and an end_id for each.
@@ -704,7 +777,11 @@ LISTED_CASES = [
 
 
 def _tensors(model, cases):
-    return [(model, torch.tensor(ids), *others) for ids, *others in cases]
+    """With ids that come out of a transpose: not in order in memory."""
+    return [
+        (model, torch.tensor(ids).T.contiguous().T, *others)
+        for ids, *others in cases
+    ]
 
 
 @exercise(
@@ -727,13 +804,13 @@ def generate(fn):
     calls = _watch(fn, GENERATE, cases)
     judge(fn, GENERATE, cases, _seen, partial(_otherwise, fn))
     _check_calls(cases, calls)
-    _check_nothing_new(fn, cases[3])
-    _check_on_gpt(fn, GENERATE, torch.tensor([[5, 7, 11, 13]]), 20, 16)
+    _check_nothing_new(fn, cases[4])
+    _check_on_gpt(fn, GENERATE, torch.tensor([[5, 7, 11, 13]]), 40, 16)
     return (
-        "one, two and three rows go on token by token as expected, past the "
-        "context size too: prompt first, then exactly max_new_tokens, without "
-        "gradients, and prompt and model are left as they were."
-    )
+        "one to four rows go on token by token as expected, past the context "
+        "size too: prompt first, then exactly max_new_tokens, without "
+        "gradients, and prompt and weights are left as they were."
+    ) + _check_traces(fn, cases[0])
 
 
 @exercise(
@@ -754,16 +831,19 @@ def stop_at_end(fn):
     )
     check_signature(fn, *cases[0], call=call)
     calls = _watch(fn, STOP_AT_END, cases)
-    judge(fn, STOP_AT_END, cases, _seen, partial(_otherwise, fn))
+    outcomes = judge(fn, STOP_AT_END, cases, _seen, partial(_otherwise, fn))
     _check_calls(cases, calls)
+    _check_end(outcomes, cases, calls)
     _check_nothing_new(fn, cases[0])
-    _check_on_gpt(fn, STOP_AT_END, torch.tensor([[5, 7, 11, 13]]), 20, 16, 87)
+    for end_id in (87, 50256):  # the fourth new token, and none
+        idx = torch.tensor([[5, 7, 11, 13]])
+        _check_on_gpt(fn, STOP_AT_END, idx, 40, 16, end_id)
     return (
         "the text ends with the first new end_id, at the latest after "
         "max_new_tokens; an end_id in the prompt stops nothing, and another "
         "end_id works as well. With end_id=87 the tiny model gives four new "
         "tokens."
-    )
+    ) + _check_traces(fn, cases[0])
 
 
 @exercise(
@@ -780,15 +860,19 @@ def stop_at_end(fn):
 def batch_prompts(fn):
     """Each prompt goes on as if it were alone; lists in, lists out."""
     cases = [(Scripted(), *case) for case in BATCH_CASES]
+    cases += [(Scripted(*ENDS), [[4, 18, 2], [7, 1, 5]], 7, 16)]
     call = "my_generate_batch(model, prompts, max_new_tokens, context_size)"
     check_signature(fn, *cases[0], call=call)
     calls = _watch(fn, BATCH_PROMPTS, cases)
     judge(fn, BATCH_PROMPTS, cases, _seen, partial(_otherwise, fn))
     _check_calls(cases, calls)
     _check_nothing_new(fn, cases[0])
-    _check_on_gpt(fn, BATCH_PROMPTS, [[5, 7, 11, 13], [21, 34]], 16, 16)
+    _check_on_gpt(fn, BATCH_PROMPTS, [[5, 7, 11, 13], [21, 34]], 40, 16)
+    remark = _check_traces(fn, cases[0])
+    if any(len(call.ids) < len(cases[0][1]) for call in calls[0]):
+        remark = SINGLY_REMARK + remark
     return (
-        "one, two and three prompts each go on as if alone, in any order of "
+        "one to four prompts each go on as if alone, in any order of "
         "lengths, past the context size too; no padding comes back, and "
-        "prompts and model are left as they were."
+        f"prompts and weights are left as they were.{remark}"
     )

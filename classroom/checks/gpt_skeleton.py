@@ -3,6 +3,7 @@
 import contextlib
 import sys
 from functools import partial
+from reprlib import repr as shortened
 
 import torch
 
@@ -11,7 +12,7 @@ from classroom.checks.data_path import SIZES
 from classroom.checks.edits import Task, known
 from classroom.checks.functions import check_signature, judge, returned
 from classroom.checks.guard import exercise
-from classroom.checks.modules import check_gradients
+from classroom.checks.manners import check_manners
 from classroom.checks.result import Mistake
 from classroom.checks.tensors import difference, expect_tensor, same
 from gptlib.skeleton import DummyGPTModel
@@ -47,18 +48,20 @@ SKELETON = Task(
 def skeleton(cls):
     """Parts and their sizes, logits, the order of the parts, dropout, the
     positions' device, and gradients."""
-    model = data_path.build(cls, CALL)
+    model = data_path.start(cls, CALL)
     data_path.check_parts(model)
+    data_path.check_order(cls, CALL)
     _check_placeholders(model)
+    model = data_path.build(cls, CALL)
     # Order shows where each part does something: so does the norm now.
     model.final_norm.forward = lambda x, *args: 2 * (x / 2).sin()
     data_path.check_logits(model)
     model = data_path.build(cls, CALL)
-    ids, reading = data_path.some_ids(3, 5), data_path.parts(model)
-    check_gradients(model, SKELETON, ids, reading)
-    data_path.check_device(model)
+    data_path.check_positions(model)
+    check_manners(model, data_path.some_texts())
+    data_path.check_all_gradients(model, SKELETON)
     return (
-        "texts of 1, 5 and 9 tokens give the right logits, the "
+        "texts of 1 to 9 tokens give the right logits, the "
         f"{SIZES['n_layers']} blocks, the norm and the head follow each "
         "other, dropout acts in training alone, and the positions are made "
         "where the IDs are."
@@ -90,6 +93,7 @@ STOPS = "tok_emb", "pos_emb", "trf_blocks", "final_norm", "logits"
 SHAPE_CASES = [
     (SIZES, 2, 5),
     (SIZES | {"vocab_size": 101, "emb_dim": 24, "context_length": 16}, 7, 3),
+    (SIZES | {"emb_dim": 18}, 4, 1),
     # No machine could hold this one.
     (SIZES | {"vocab_size": 10**13, "emb_dim": 3 * 10**9}, 3, 8),
     (SIZES | {"vocab_size": 50257, "emb_dim": 1600, "context_length": 1024,
@@ -189,7 +193,11 @@ def predict_shapes(fn):
             PREDICT_SHAPES,
             [(stop, *case) for case in SHAPE_CASES],
             _seen_shape,
-            lambda *_: ("wrong-shape", "Which axes does this part see?"),
+            lambda *_: (
+                "wrong-shape",
+                "Which axes does this part see, and where do their lengths "
+                "come from?",
+            ),
         )
         if any(outcome.changed for outcome in outcomes):
             raise Mistake(
@@ -219,8 +227,8 @@ def _stop(fn, stop, cfg, batch, tokens):
     if not isinstance(answer, dict):
         raise Mistake(
             "wrong-type",
-            f"The function returns {answer!r}; expected a dictionary with "
-            f"the stops {', '.join(STOPS)}.",
+            f"The function returns an object of type {type(answer).__name__}; "
+            f"expected a dictionary with the stops {', '.join(STOPS)}.",
         )
     if stop not in answer:
         raise Mistake(
@@ -231,7 +239,8 @@ def _stop(fn, stop, cfg, batch, tokens):
     if not isinstance(answer[stop], tuple | list):
         raise Mistake(
             "wrong-type",
-            f"At {stop} stands {answer[stop]!r}; expected a shape as a tuple.",
+            f"At {stop} stands {shortened(answer[stop])}; expected a shape as "
+            "a tuple.",
         )
     return tuple(answer[stop])
 
@@ -240,7 +249,7 @@ def _seen_shape(case, outcome, right):
     stop, cfg, batch, tokens = case
     return (
         f"For emb_dim {cfg['emb_dim']}, vocab_size {cfg['vocab_size']}, "
-        f"{batch} texts of {tokens} tokens, {stop} is {outcome.result}; "
+        f"batch {batch} and {tokens} tokens, {stop} is {outcome.result}; "
         f"expected {right.result}."
     )
 
@@ -348,8 +357,9 @@ def round_trip(fn):
     if not decoding:
         raise Mistake(
             "text-not-decoded",
-            f"For {len(TEXTS)} texts, nothing decodes an ID: the second part "
-            "of the pair is the text that came in. Let it come from the IDs.",
+            f"For {len(TEXTS)} texts, the second part of the pair does not "
+            "come from the IDs: nothing decodes them, or what decode gives is "
+            "not handed back.",
         )
     return (
         f"{len(TEXTS)} texts come back unchanged, and their IDs are "
@@ -359,16 +369,16 @@ def round_trip(fn):
 
 def _pair(fn, decoding, text):
     """A learner's IDs, as a list, and text; notes what decodes."""
-    with _noted(decoding):
+    with _noted(calls := []):
         answer = returned(fn, text)
     if not isinstance(answer, tuple | list) or len(answer) != 2:
         raise Mistake(
             "not-a-pair",
-            f"For {text!r} the function returns {answer!r}; expected a pair: "
-            "the IDs, and the text again.",
+            f"For {text!r} the function returns {shortened(answer)}; expected "
+            "a pair: the IDs, and the text again.",
         )
     ids, back = answer
-    if isinstance(ids, str) and not isinstance(back, str):
+    if isinstance(ids, str) and isinstance(back, tuple | list | torch.Tensor):
         raise Mistake(
             "pair-swapped",
             f"For {text!r} the text comes first, then the IDs; expected the "
@@ -381,6 +391,8 @@ def _pair(fn, decoding, text):
             f"For {text!r} the pair holds {type(ids).__name__} and "
             f"{type(back).__name__}; expected a list of IDs and a text (str).",
         )
+    if back is not text:  # else what was decoded is not handed back
+        decoding += calls
     return list(ids), back
 
 
@@ -393,7 +405,8 @@ def _noted(calls):
         name = frame.f_code.co_name
         if event == "c_call":
             name = getattr(function, "__name__", "")
-        if event in ("call", "c_call") and "decode" in name:
+        of_bytes = isinstance(getattr(function, "__self__", 0), bytes)
+        if event in ("call", "c_call") and "decode" in name and not of_bytes:
             calls.append(name)
 
     sys.setprofile(look)
@@ -413,5 +426,11 @@ def _seen_trip(case, outcome, right):
 
 def _otherwise(case, outcome, right):
     if outcome.result[0] != right.result[0]:
-        return "wrong-ids", "Which tokenizer made them?"
-    return "text-changed", "What happens after decode?"
+        return "wrong-ids", (
+            "Does GPT-2's tokenizer get this text, as it is, and are its IDs "
+            "returned as they are?"
+        )
+    return "text-changed", (
+        "Does one call of decode get all IDs, and is its text returned as it "
+        "is?"
+    )

@@ -1,11 +1,15 @@
 """Checks of notebook 02: layer normalization and RMSNorm."""
 
+from functools import partial
+
 import torch
 
 import gptlib
 from classroom.checks.edits import Task, known
 from classroom.checks.guard import exercise
+from classroom.checks.manners import check_manners
 from classroom.checks.modules import Probe, compare, construct, run, runs
+from classroom.checks.ready_made import check_written_out
 from classroom.checks.result import Mistake
 from classroom.checks.tensors import number, same
 
@@ -21,6 +25,9 @@ NAMES = {
     "shift": ("shift", "bias", "beta"),
 }
 START = {"scale": 1, "shift": 0}
+TORCHS_OWN = {
+    f"{kind}_norm" for kind in ("layer", "rms", "group", "instance", "batch")
+}
 
 
 # --- the solutions, and what mistakes make of them -----------------------
@@ -64,6 +71,18 @@ def _wrong_axes(averages):
         for where, over in AXES_BUT_THE_LAST.items()
         for what, edited in averages.items()
     ]
+
+
+def _keepdim_missing(*edits):
+    """It shows on a square input alone; on others it is an error."""
+    return known(
+        "keepdim-missing",
+        "This fits an average that has lost its axis. An input of shape "
+        f"(4, 5) raises an error; a square one, {(WIDTH, WIDTH)}, runs, since "
+        "there the shapes happen to fit. Compare the shape of each average "
+        "with (4, 1).",
+        *edits,
+    )
 
 
 DIVIDE = [
@@ -128,7 +147,12 @@ SCALE = [
           "starts as ones.",
           {"scale * n": "(1 + scale) * n"}),
 ]  # fmt: skip
+KEPT, LOST = "(-1, keepdim=True", "(-1"
 LAYER_MISTAKES = [
+    _keepdim_missing({"mean" + KEPT: "mean" + LOST},
+                     {"var" + KEPT: "var" + LOST},
+                     {"mean" + KEPT: "mean" + LOST,
+                      "var" + KEPT: "var" + LOST}),
     known("not-normalized",
           "This fits rows from which nothing is subtracted and that nothing "
           "divides.",
@@ -207,6 +231,7 @@ LAYER_MISTAKES = [
           {"+ shift": "* shift"}),
 ]  # fmt: skip
 RMS_MISTAKES = [
+    _keepdim_missing({KEPT: LOST}),
     known("not-normalized",
           "This fits rows that are not divided at all.",
           {"x / (var + 1e-5).sqrt()": "x"}),
@@ -294,11 +319,13 @@ def layer_norm(cls):
     """Values, parameters, eps, any number of axes, modes and gradients."""
     module = construct(cls, WIDTH, call=f"MyLayerNorm({WIDTH})")
     reading, remark = _reading(module, ["scale", "shift"])
-    _check_axes(module, LAYER_NORM, reading)
-    compare(module, LAYER_NORM, PROBES, [reading])
+    probes = _probes(module, LAYER_NORM, reading)
+    compare(module, LAYER_NORM, probes, [reading], rescues=_single_row(module))
+    check_written_out(module, AXES[3], TORCHS_OWN, "means and a root")
+    check_manners(module, [probe.x for probe in probes])
     _check_other_width(cls, LAYER_NORM, reading)
     return (
-        "inputs with 2, 3 and 4 axes agree with the reference to 4 digits. "
+        "inputs with 1, 2, 3 and 4 axes agree with the reference to 4 digits. "
         f"Each row of {WIDTH} features gets mean 0 and variance 1 (divided "
         f"by n = {WIDTH}, eps = 1e-05 inside the root), then scale and "
         "shift; a constant row gives shift; gradients reach the input and "
@@ -319,11 +346,13 @@ def rms_norm(cls):
     """Values, the one parameter, eps, axes, modes and gradients."""
     module = construct(cls, WIDTH, call=f"MyRMSNorm({WIDTH})")
     reading, remark = _reading(module, ["scale"])
-    _check_axes(module, RMS_NORM, reading)
-    compare(module, RMS_NORM, PROBES, [reading])
+    probes = _probes(module, RMS_NORM, reading)
+    compare(module, RMS_NORM, probes, [reading], rescues=_single_row(module))
+    check_written_out(module, AXES[3], TORCHS_OWN, "means and a root")
+    check_manners(module, [probe.x for probe in probes])
     _check_other_width(cls, RMS_NORM, reading)
     return (
-        "inputs with 2, 3 and 4 axes agree with the reference to 4 digits. "
+        "inputs with 1, 2, 3 and 4 axes agree with the reference to 4 digits. "
         f"Each row of {WIDTH} features is divided by its root mean square "
         f"(eps = 1e-05 inside the root) and scaled, its mean kept; a row "
         "of zeros stays zero; gradients reach the input and "
@@ -449,23 +478,33 @@ def _rows(*shape):
 
 
 # Narrow (so that n - 1 shows), not square, no two axes equally long.
-AXES = {2: _rows(4, WIDTH), 3: _rows(2, 3, WIDTH), 4: _rows(2, 2, 3, WIDTH)}
+AXES = {2: _rows(4, WIDTH), 3: _rows(2, 3, WIDTH), 4: _rows(1, 2, 3, WIDTH)}
 PROBES = [
-    *(
-        Probe(AXES[n], "wrong-values",
-              "Calculate this row of features by hand, step by step, and "
-              "compare.")
-        for n in (3, 2, 4)
-    ),
-    Probe(torch.tensor([[0.0], [2.0], [-4.0]]).repeat(1, WIDTH),
+    Probe(AXES[3], "wrong-values",
+          "Calculate this row of features by hand, step by step, and "
+          "compare."),
+    *(Probe(x, "shape-dependent",
+            "With shape (2, 3, 5) it is right. What in forward goes by the "
+            "number of axes, or by how long one is?")
+      for x in (AXES[2], AXES[4])),
+    Probe(-AXES[2].flip(0), "remembers-calls",
+          "Another input of this shape is right. Is something kept from an "
+          "earlier call, or left to the numbers?"),
+    Probe(torch.tensor([[0.0], [0.25], [-0.5]]).repeat(1, WIDTH),
           "constant-rows",
           "In this row, all numbers are alike. What keeps the divisor away "
           "from 0?"),
+    Probe(AXES[2][1], "only-2d-and-more",
+          "Rows of a table are right; this one, without other axes, is not."),
 ]  # fmt: skip
 
 
-def _check_axes(module, task, reading):
-    """Is it right for some numbers of axes, and raises for others?"""
+def _probes(module, task, reading):
+    """The probes; in front of them a square, if nothing else runs.
+
+    Raises:
+        Mistake: it is right for some numbers of axes, and stops for others.
+    """
     errors, right = {}, []
     for n, x in AXES.items():
         try:
@@ -485,13 +524,23 @@ def _check_axes(module, task, reading):
             f"{next(iter(errors.values()))} Which axis holds the features, "
             "however many axes there are?",
         )
-    if len(errors) == len(AXES) and runs(module, _rows(WIDTH, WIDTH)):
-        raise Mistake(
-            "keepdim-missing",
-            f"{errors[2]} A square one, {(WIDTH, WIDTH)}, runs, since there "
-            "the shapes happen to fit. Compare the shape of each average "
-            "that you take with (4, 1).",
-        )
+    square = _rows(WIDTH, WIDTH)
+    if len(errors) < len(AXES) or not runs(run, module, square, square.shape):
+        return PROBES[:-1] if errors else PROBES
+    says = (
+        f"{errors[2]} Has an average lost its axis, or is a sum, or a "
+        "product such as `@`, taken along an axis that should stay?"
+    )
+    return [Probe(square, "square-only", says), *PROBES[:-1]]
+
+
+def _single_row(module):
+    return [
+        (partial(runs, module, AXES[2]), "only-2d-and-more",
+         f"Tables of rows are right; a single row, of shape {(WIDTH,)}, "
+         "raises an error. Which axis holds the features, however many axes "
+         "there are?"),
+    ]  # fmt: skip
 
 
 def _check_other_width(cls, task, reading):

@@ -9,12 +9,18 @@ from torch import nn
 from classroom.checks import data_path
 from classroom.checks.data_path import SIZES, TABLES, TINY
 from classroom.checks.edits import Task, known
-from classroom.checks.functions import judge, returned
+from classroom.checks.functions import (
+    attempt,
+    judge,
+    left_alone,
+    returned,
+)
 from classroom.checks.guard import exercise
-from classroom.checks.modules import check_gradients
+from classroom.checks.manners import check_manners
 from classroom.checks.parts import count, is_layer_norm, loaded, remark
 from classroom.checks.result import Mistake
 from classroom.checks.tensors import difference, same
+from gptlib.block import TransformerBlock
 from gptlib.model import GPTModel
 from gptlib.skeleton import DummyLayerNorm
 
@@ -55,22 +61,19 @@ GPT_MODEL = Task(
 def gpt_model(cls):
     """The parts, the data path, dropout, the device and gradients."""
     for qkv_bias in (False, True):
-        model = data_path.build(cls, CALL, qkv_bias=qkv_bias)
+        model = data_path.start(cls, CALL, qkv_bias=qkv_bias)
         data_path.check_parts(model)
         _check_real_parts(model, qkv_bias)
-    data_path.check_logits(model)
+    data_path.check_order(cls, CALL, TransformerBlock)
+    data_path.check_logits(data_path.build(cls, CALL, qkv_bias=True))
     model = data_path.build(cls, CALL)
     _check_against_gptlib(model)
     _check_block_dropout(data_path.build(cls, CALL, drop_rate=1.0))
-    check_gradients(
-        model.eval(),
-        GPT_MODEL,
-        data_path.some_ids(3, 5),
-        data_path.parts(model),
-    )
-    data_path.check_device(data_path.build(cls, CALL))
+    data_path.check_positions(model)
+    check_manners(model, data_path.some_texts())
+    data_path.check_all_gradients(model, GPT_MODEL)
     return (
-        "your model is complete. Four batches of up to 9 tokens give the "
+        "your model is complete. Batches of 1 to 9 tokens give the "
         "logits that its parts give along the data path; it has "
         f"{count(model)} parameters in this size, as it should; dropout "
         "acts on the embeddings in training only, and positions follow the "
@@ -252,6 +255,7 @@ BROKEN_MODELS = Task(at_fault, SEARCH_MISTAKES, _search)
 )
 def broken_models(fn):
     """Every fault is found, whatever the models' names and order."""
+    _check_left_alone(fn)
     answers = []
     judge(
         partial(_ask, fn, answers),
@@ -265,6 +269,30 @@ def broken_models(fn):
         f"{sum(map(len, ROUNDS))} broken models, in several orders and under "
         "other names."
     )
+
+
+def _check_left_alone(fn):
+    """Probes look: the dict and its models are as before."""
+    models = {name: _broken(part) for name, part in ROUNDS[0].items()}
+    given = dict(models)
+    try:
+        with left_alone(*models.values()):
+            attempt(partial(fn, given))
+    except Mistake as mistake:
+        raise Mistake(
+            mistake.name,
+            f"{mistake.message} Let your probes put back what they change, or "
+            "probe a copy.",
+        ) from None
+    if given != models:
+        kept = given.keys() == models.keys()
+        has = "other values" if kept else f"the keys {[*given]}"
+        raise Mistake(
+            "input-overwritten",
+            f"The dict was handed over with the models {', '.join(models)}; "
+            f"after the call of your function it has {has}. It belongs to "
+            "the caller: put the answers into a dict of your own.",
+        )
 
 
 def _ask(fn, answers, faults):

@@ -7,10 +7,15 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
-from classroom.checks.edits import blame
+from classroom.checks.edits import IN_EITHER_MODE, blame
 from classroom.checks.functions import check_signature
 from classroom.checks.result import Mistake
 from classroom.checks.tensors import difference, expect_tensor, number, same
+
+NAN = (
+    "No number of it is finite: nan comes from 0 / 0, inf - inf, inf * 0 or "
+    "the root of a negative number."
+)
 
 
 class Probe(NamedTuple):
@@ -71,8 +76,7 @@ def randomized(module):
 
 def compare(
     module, task, probes, readings=({},), *,
-    seen=lambda x, output, expected: difference(output, expected),
-    resort=None, rescues=(),
+    seen=lambda x, *outputs: difference(*outputs), resort=None, rescues=(),
 ):  # fmt: skip
     """Compare values and gradients; returns the reading that fits.
 
@@ -85,7 +89,7 @@ def compare(
         resort: called with (x, output) that no known mistake explains.
         rescues: (runs, name, says): what an error means if that runs.
     """
-    errors = []
+    errors, tried = [], []
     for x, *otherwise in probes:
         expected = task.solution(x, **readings[0])
         try:
@@ -95,17 +99,20 @@ def compare(
         except (RuntimeError, IndexError, ValueError) as error:
             errors.append(error)
             continue
-        agrees = partial(_agrees, output, x, task.tolerance)
-        fitting = [r for r in readings if agrees([r], task.solution)]
-        if not fitting:
-            found = task.explain(partial(agrees, readings))
+        tried.insert(0, (x, output))
+        fits = partial(_agrees, tried, task.tolerance)
+        if not (right := [r for r in readings if fits([r], task.solution)]):
+            if not output.isfinite().any():  # it fits whatever is not, too
+                blame((), f"{seen(x, output, expected)} {NAN}", *otherwise)
+            found = task.explain(partial(fits, readings))
             if resort and not found:
                 resort(x, output)
             blame(found, seen(x, output, expected), *otherwise)
-        readings = fitting
+        readings = right
     if errors:
         raise rescued(errors[0], rescues)
-    check_gradients(module, task, probes[0].x, readings[0])
+    for in_mode in (module.train, module.eval):
+        check_gradients(in_mode(), task, probes[0].x, readings[0])
     return readings[0]
 
 
@@ -125,7 +132,8 @@ def settled(module, task, x, shape):
                 f"Two calls with the same input give two results. {told} "
                 "Expected the same: is something random in forward?",
             )
-        name, says = task.in_either_mode
+        drawn = not same(*others[:2], equal_nan=True)
+        name, says = task.in_either_mode if drawn else IN_EITHER_MODE
         raise Mistake(
             name,
             "Training mode gives another result than evaluation mode. "
@@ -135,9 +143,18 @@ def settled(module, task, x, shape):
 
 
 def run(module, x, shape):
-    """The module's output, a tensor of this shape; the input must stay."""
-    given = x.clone()
+    """The module's output, a tensor of this shape; the input must stay, and
+    the parameters."""
+    given, parameters = x.clone(), dict(module.named_parameters())
+    before = {name: p.detach().clone() for name, p in parameters.items()}
     output = module(given)
+    for name, p in parameters.items():
+        if not torch.equal(p, before[name]):
+            raise Mistake(
+                "weights-changed",
+                f"A call of your module changes {name}; only an optimizer "
+                "should.",
+            )
     expect_tensor(output, shape)
     if not torch.equal(given, x):
         raise Mistake(
@@ -229,6 +246,18 @@ def check_dropped(what, rate, share, factors):
         )
 
 
+def check_drawn_anew(module, x):
+    """Raise `Mistake` if dropout drops the same in two calls."""
+    module.train()
+    if same(module(x.clone()), module(x.clone())):
+        raise Mistake(
+            "dropout-repeated",
+            "In training mode, two calls drop the same numbers; expected new "
+            "ones each time. Is a seed set in your code, or kept what was "
+            "drawn?",
+        )
+
+
 def gradients(loss, tensors):
     """Gradient of `loss` by each tensor; None where none arrives."""
     if not loss.requires_grad:
@@ -236,13 +265,15 @@ def gradients(loss, tensors):
     return torch.autograd.grad(loss, tensors, allow_unused=True)
 
 
-def _agrees(output, x, tolerance, readings, solve):
-    """Whether a solution gives this output with one of the readings."""
+def _agrees(tried, tolerance, readings, solve):
+    """Whether a solution gives each of these outputs with one reading."""
     for reading in readings:
         try:
-            wanted = solve(x, **reading)
+            if all(
+                same(output, solve(x, **reading), equal_nan=True, **tolerance)
+                for x, output in tried
+            ):
+                return True
         except (RuntimeError, IndexError):
             continue  # this input has no such axis, or shapes do not fit
-        if same(output, wanted, equal_nan=True, **tolerance):
-            return True
     return False

@@ -1,28 +1,29 @@
 """Checks of notebook 07: counting parameters, and making GPT-2 XL fit."""
 
-import copy
+import contextlib
 import math
 from functools import partial
-from itertools import product
+from itertools import combinations_with_replacement, product
 from numbers import Integral, Real
 
 import torch
 from torch.nn.modules import module as hooks
 
-from classroom.checks.edits import Task, known
-from classroom.checks.functions import check_signature, judge
+from classroom.checks.edits import Numbers, Task, known
+from classroom.checks.functions import attempt, check_signature, judge
 from classroom.checks.guard import exercise
 from classroom.checks.result import Mistake
-from gptlib.config import GPT2_CONFIGS
+from gptlib.config import (
+    GPT2_CONFIGS,
+    GPT_CONFIG_124M,
+    PUBLISHED,
+    SMALLEST,
+)
+from gptlib.memory import shapes_only
 
 KEYS = ("vocab_size", "context_length", "emb_dim", "n_heads", "n_layers",
         "qkv_bias", "drop_rate")  # fmt: skip
-GPT2 = [
-    dict(zip(KEYS, (50257, 1024, *sizes, False, 0.1), strict=True))
-    for sizes in [
-        (768, 12, 12), (1024, 16, 24), (1280, 20, 36), (1600, 25, 48),
-    ]
-]  # fmt: skip
+GPT2 = [dict(cfg) for cfg in PUBLISHED.values()]
 SMALL, *_, XL = GPT2
 LARGEST_REAL_TABLE = 10_000_000  # numbers; the tiny models stay far below
 
@@ -105,11 +106,12 @@ COUNT_MISTAKES = [
           *(NO_BIASES | qkv | shifts for qkv in ({}, NO_QKV_BIAS)
             for shifts in ({}, NO_SHIFTS))),
     known("feed-forward-bias-forgotten",
-          "Each block lacks 5 × emb_dim numbers, feed-forward's two biases.",
+          "Each block lacks 5 × emb_dim numbers, as many as the two biases of "
+          "feed-forward have.",
           NO_HIDDEN_BIASES),
     known("output-bias-forgotten",
-          "Each block lacks one bias of emb_dim numbers: look at attention's "
-          "output layer, and at the second feed-forward layer.",
+          "Each block lacks emb_dim numbers: one bias (of attention's output "
+          "layer, of the second feed-forward layer), or half a norm.",
           NO_OUTPUT_BIAS),
     known("qkv-bias-always",
           "With qkv_bias=False, query, key and value have no bias.",
@@ -144,13 +146,14 @@ COUNT_MISTAKES = [
           "2 × emb_dim numbers are missing: what follows the last block?",
           NO_FINAL_NORM),
     known("final-norm-in-every-block",
-          "The final norm stands once, after the last block, not in each.",
+          "Blocks have too many vectors of emb_dim numbers, as with a third "
+          "norm: the final one stands once, after the last block.",
           {"2 * 2": "3 * 2"}, {"2 * 2": "3 * 2"} | NO_FINAL_NORM),
     known("norm-shift-forgotten",
           "A norm has two vectors of emb_dim numbers; you count one of them.",
           NO_SHIFTS, {"2 * d + head": "d + head"}),
     known("one-norm-per-block",
-          "Each block lacks 2 × emb_dim numbers: how many norms has it?",
+          "Each block lacks 2 × emb_dim numbers: one norm, or two biases.",
           {"2 * 2": "2"}),
     known("head-bias-counted",
           "There are vocab_size numbers too many: the head has no bias.",
@@ -178,10 +181,13 @@ COUNT_MISTAKES = [
           *({"3 * d * d": f"3 * d * (d // {H})"} | bias | output
             for bias in ({}, {"3 * d if": f"3 * (d // {H}) if"})
             for output in ({}, {"= d * d": f"= d * (d // {H})"}))),
-    known("qkv-once", "Query, key and value have a table each; you count one.",
+    known("qkv-once",
+          "Each block lacks two square tables: query, key and value have one "
+          "each.",
           {"3 * d * d": "d * d"}, {"3 * d * d": "d * d", "3 * d if": "d if"}),
     known("output-layer-forgotten",
-          "Each block lacks a table: what follows the heads in attention?",
+          "Each block lacks emb_dim² numbers, a square table: how many has "
+          "attention, the layer after the heads included?",
           {" + output": ""}, {"output = d * d + d": "output = d"}),
     known("attention-forgotten", "The attention layers are missing.",
           {"qkv + output + ": ""}),
@@ -191,7 +197,8 @@ COUNT_MISTAKES = [
             for width in ("d", "2 * d", "3 * d", "5 * d", "6 * d", "8 * d",
                           "3072", "4"))),
     known("feed-forward-one-layer",
-          "The feed-forward network has two tables; you count one.",
+          "Each block lacks a table of 4 × emb_dim²: the feed-forward network "
+          "has two.",
           {" + widen": ""}, {" + narrow": ""}, {"hidden * d + d": "d"}),
     known("feed-forward-three-layers",
           "The feed-forward network has two tables; you count three.",
@@ -245,6 +252,14 @@ FIT_MISTAKES = [
     known("one-block-too-few",
           "One more block would fit: does your count begin at 0 or at 1?",
           {"blocks, 48": "blocks - 1, 48"}, {"blocks, 48": "blocks - 1, 47"}),
+    known("one-block-refused",
+          "A limit that holds one block and no more is refused; an error is "
+          "right only if not even one fits.",
+          {"max(0, min(blocks, 48))": "min(blocks, 48) * (blocks > 1)"}),
+    known("cap-too-low",
+          "This fits an upper end of 47 blocks; XL has 48. Where does a range "
+          "end?",
+          {"blocks, 48": "blocks, 47"}),
     known("fewest-blocks", "Asked is the largest number that fits.",
           {"48": "1"}),
     known("not-capped", "XL has 48 blocks: the answer never has more.",
@@ -263,18 +278,21 @@ def _fit_answer(solve):
 
 
 COUNT = Task(parameters, COUNT_MISTAKES, lambda solve: solve)
-FIT = Task(most_blocks, FIT_MISTAKES, _fit_answer)
+FIT = Numbers(most_blocks, FIT_MISTAKES, _fit_answer)
 
 
 # --- counting --------------------------------------------------------------
 
 TIED = (False, True)
+# One has the smallest numbers that there are, an odd width, and fewer tokens
+# than positions.
 TINY = list(product([
-    dict(zip(KEYS, (*row, 0.1), strict=True))
-    for row in [(101, 16, 24, 3, 2, False), (57, 40, 12, 4, 3, True),
-                (211, 7, 30, 5, 6, True), (67, 11, 20, 2, 7, False)]
+    dict(zip(KEYS, row, strict=True))
+    for row in [(101, 16, 24, 3, 2, False, 0.1), (57, 40, 12, 4, 3, True, 0.2),
+                (211, 7, 30, 5, 6, True, 0.1), (67, 11, 20, 2, 7, False, 0.0),
+                (23, 50, 9, 1, 1, True, 0.1)]
 ], TIED))  # fmt: skip
-PUBLISHED = list(product([*GPT2, SMALL | {"qkv_bias": True}], TIED))
+PUBLISHED_CASES = list(product([*GPT2, SMALL | {"qkv_bias": True}], TIED))
 # What makes a result useless, and which counts are off if no known mistake
 # explains them: name, words, is it so?
 COUNT_FAULTS = [
@@ -283,8 +301,7 @@ COUNT_FAULTS = [
     ("text-returned", "That is text; expected a whole number (int).",
      lambda count: isinstance(count, str)),
     ("wrong-type", "Expected one whole number (int).",
-     lambda count: not isinstance(count, Real)
-     and not (isinstance(count, torch.Tensor) and count.numel() == 1)),
+     lambda count: not isinstance(count, Real)),
 ]  # fmt: skip
 PARTLY_OFF = [
     ("tied-wrong-amount",
@@ -300,6 +317,13 @@ PARTLY_OFF = [
      "Only counts with qkv_bias=False are off: what is left out then?",
      lambda cfg, tied: not cfg["qkv_bias"]),
 ]  # fmt: skip
+# What may be too much or too little in every count: 1, one entry, or two or
+# three multiplied.
+TERMS = [
+    term
+    for n in range(4)
+    for term in combinations_with_replacement(KEYS[:5], n)
+]
 NOT_TINY = "wrong-count", "Tiny models are right: what ignores `cfg`?"
 CONFIG_CHANGED = (
     "config-changed",
@@ -328,14 +352,16 @@ def parameter_count(fn):
     """Counts for any configuration, tied or not, as a whole number."""
     check_signature(fn, SMALL, False, call="my_count_parameters(cfg, tied)")
     built = []
-    small = partial(_count, fn)
-    large = partial(_count, partial(_without_memory, built, fn))
-    outcomes = judge(small, COUNT, TINY, _seen, partial(_unknown, fn))
-    outcomes += judge(large, COUNT, PUBLISHED, _seen, lambda *_: NOT_TINY)
+    count = partial(_count, fn, built)
+    counts = [_result(attempt(count, *case)) for case in TINY]
+    _blame_term(counts)
+    outcomes = judge(count, COUNT, TINY, _seen, partial(_unknown, fn, counts))
+    every = TINY + PUBLISHED_CASES
+    outcomes += judge(count, COUNT, every, _seen, lambda *_: NOT_TINY)
     if any(outcome.changed for outcome in outcomes):
         raise Mistake(*CONFIG_CHANGED)
     praise = (
-        "all four sizes of GPT-2 and four tiny configurations are right, "
+        "all four sizes of GPT-2 and five tiny configurations are right, "
         "tied and not, with and without query, key and value biases. For "
         "GPT-2 small: 163,009,536, or 124,412,160 when tied."
     )
@@ -347,11 +373,52 @@ def parameter_count(fn):
     return praise
 
 
-def _count(fn, cfg, tied):
+def _count(fn, built, cfg, tied):
     """The learner's count, as int or float."""
-    count = fn(cfg, tied)
+
+    def number():
+        count = fn(cfg, tied)
+        tensor = isinstance(count, torch.Tensor) and count.numel() == 1
+        return float(count) if tensor else count
+
+    with _as_published():
+        count = _without_memory(built, number)
     _blame_fault(count, COUNT_FAULTS)
     return int(count) if isinstance(count, Integral) else float(count)
+
+
+def _result(outcome):
+    if outcome.error:
+        raise outcome.error
+    return outcome.result
+
+
+def _blame_term(counts):
+    """Raise `Mistake` if all counts are off by one term, and no single known
+    mistake is: two together that add up to it would be a guess."""
+    rights = [parameters(*case) for case in TINY]
+    edits = (edit for m in COUNT_MISTAKES for edit in m.edits)
+    known_ones = map(COUNT.edited, edits)
+    for term in TERMS:
+        factors = {
+            (count - right) / math.prod(cfg[key] for key in term)
+            for (cfg, _), count, right in zip(
+                TINY, counts, rights, strict=True
+            )
+        }
+        factor = factors.pop()
+        if factors or not factor or factor % 1:
+            continue
+        if any([f(*case) for case in TINY] == counts for f in known_ones):
+            return
+        raise Mistake(
+            "wrong-count",
+            f"You count {counts[0]:,} for the first configuration tried; "
+            f"expected {rights[0]:,}. In all of them, "
+            f"{' × '.join([f'{abs(factor):g}', *term])} are "
+            f"too {'many' if factor > 0 else 'few'}. Compare part by part: "
+            "`parameters_by_part(cfg)`.",
+        )
 
 
 def _blame_fault(result, faults):
@@ -369,27 +436,29 @@ def _seen(case, outcome, right):
     return f"{told}; expected {right.result:,}."
 
 
-def _unknown(fn, case, outcome, right):
+def _unknown(fn, counts, case, outcome, right):
     """What can be said of a count that no known mistake explains."""
     if outcome.changed:
         return CONFIG_CHANGED
     if abs(outcome.result) < right.result / 1000:
         _check_unit(fn)
-    counts = [_count(fn, dict(cfg), tied) for cfg, tied in TINY]
     if len(set(counts)) == 1:
         return CONFIG_IGNORED[:2]
     pairs = zip(TINY, counts, strict=True)
     wrong = [case for case, number in pairs if number != parameters(*case)]
     for name, says, affected in PARTLY_OFF:
-        if all(affected(*case) for case in wrong):
+        if wrong == [case for case in TINY if affected(*case)]:
             return name, says
-    return "wrong-count", "Compare part by part: `parameters_by_part(cfg)`."
+    return "wrong-count", (
+        f"{len(wrong)} of {len(TINY)} tiny cases are off. Compare part by "
+        "part: `parameters_by_part(cfg)`."
+    )
 
 
 def _check_unit(fn):
     """Megabytes, rounded in some way: here of a model that has many."""
     right = parameters(SMALL, False)
-    number = _without_memory([], lambda: float(fn(dict(SMALL), False)))
+    number = float(_count(fn, [], dict(SMALL), False))
     for name, says, step in UNITS:
         sizes = [right * n / step**power for n in (1, 4) for power in (2, 3)]
         if any(math.isclose(number, size, rel_tol=0.02) for size in sizes):
@@ -420,12 +489,41 @@ def _without_memory(built, call, *args):
 
     hook = hooks.register_module_parameter_registration_hook(note)
     try:
-        with torch.device("meta"):
+        with shapes_only():
             return call(*args)
     except (RuntimeError, TypeError):  # what asking for a value raises
         return call(*args)
     finally:
         hook.remove()
+
+
+@contextlib.contextmanager
+def _as_published():
+    """The public configurations hold what is published while a learner's
+    code runs, which must not change them; then what they held before."""
+    family = {name: GPT2_CONFIGS.get(name, {}) for name in PUBLISHED}
+    wanted = [
+        (GPT_CONFIG_124M, dict(SMALLEST)),
+        *zip(family.values(), map(dict, PUBLISHED.values()), strict=True),
+        (GPT2_CONFIGS, family),
+    ]
+    found = [(cfg, dict(cfg)) for cfg, _ in wanted]
+    try:
+        for cfg, entries in wanted:  # the same dict: notebooks hold on to it
+            cfg.clear()
+            cfg.update(entries)
+        yield
+        if any(cfg != entries for cfg, entries in wanted):
+            raise Mistake(
+                "family-changed",
+                "After a call, GPT2_CONFIGS or GPT_CONFIG_124M holds other "
+                "entries (put back by now). Later cells read it: make a new "
+                "dict.",
+            )
+    finally:
+        for cfg, entries in found:
+            cfg.clear()
+            cfg.update(entries)
 
 
 # --- making XL fit ---------------------------------------------------------
@@ -437,11 +535,13 @@ def _need(n_layers):
 
 
 # An answer may lay out 48 models for each limit, which is slow and right: it
-# gets as many of these limits as can be reached with so many tensors.
-PATIENCE = 2000
+# gets the first limits, one more if it is wrong, to tell how, and the others
+# while it has made so few tensors.
+FIRST, PATIENCE = (10**12, _need(1)), 6_000
 LIMITS = [
-    _need(46), 10**12, _need(46) - 1, 8 * 10**9, _need(2) - 1, 20e9,
-    _need(30) + 300_000_000, 8 * 1024**3, _need(2), _need(10), _need(1),
+    _need(46), 10**12, _need(46) - 1, 8 * 10**9, _need(2) - 1, 20 * 10**9,
+    _need(30) + 300_000_000, 8 * 1024**3, _need(2), _need(10), _need(30),
+    _need(1),
 ]  # fmt: skip
 TOO_SMALL = [_need(1) - 1, 0]
 CONFIG_FAULTS = [
@@ -477,14 +577,24 @@ CONFIG_FAULTS = [
 def fit_xl(fn):
     """The most blocks of XL whose training stays within a limit."""
     check_signature(fn, 8 * 10**9, call="my_fit_xl(limit_bytes)")
-    built, fits = [], {}
+    built, given, fault = [], [], None
+    fitted = partial(_fitted, fn, built, given)
+    fits = {limit: _blocks(attempt(fitted, limit)) for limit in FIRST}
+    right = all(kept == most_blocks(limit) for limit, kept in fits.items())
+    if right:
+        fault = _error_fault(TOO_SMALL[0], attempt(fitted, TOO_SMALL[0]))
+    if fault or not right:
+        fits[_need(30)] = _blocks(attempt(fitted, _need(30)))
     for limit in LIMITS:
         if len(built) < PATIENCE:
-            fits[limit] = _blocks(fn, limit, built)
-    cases = [(limit,) for limit in fits]
+            fits[limit] = _blocks(attempt(fitted, limit))
+    cases = [(limit,) for limit in LIMITS if limit in fits]
     judge(fits.get, FIT, cases, _seen_fit, partial(_unknown_fit, fits))
-    for limit in TOO_SMALL if len(built) < PATIENCE else TOO_SMALL[:1]:
-        _expect_error(fn, limit)
+    _check_new(given)
+    if not fault and len(built) < PATIENCE:
+        fault = _error_fault(TOO_SMALL[1], attempt(fitted, TOO_SMALL[1]))
+    if fault:
+        raise fault
     return (
         "8 GB keep 10 of XL's 48 blocks, a byte more or less at the boundary "
         "makes the difference of one block, and what holds not even one "
@@ -511,49 +621,47 @@ def _unknown_fit(fits, case, outcome, right):
     return "too-many-blocks", "They do not fit: what is left out?"
 
 
-def _fitted(fn, limit, built):
-    """The learner's configuration; the public ones must stay."""
-    family, before = dict(GPT2_CONFIGS), copy.deepcopy(GPT2_CONFIGS)
-    try:
-        return _without_memory(built, fn, limit)
-    finally:
-        changed = before != GPT2_CONFIGS
-        # The same dicts with the same entries: notebooks hold on to them.
-        for size, cfg in family.items():
-            cfg.clear()
-            cfg.update(before[size])
-        GPT2_CONFIGS.clear()
-        GPT2_CONFIGS.update(family)
-        if changed:
-            raise Mistake(
-                "family-changed",
-                "After a call, GPT2_CONFIGS itself holds other entries (put "
-                "back by now). Later cells read it: make a new dict.",
-            )
+def _fitted(fn, built, given, limit):
+    """The learner's configuration, as it is right after the call."""
+    with _as_published():
+        result = _without_memory(built, fn, limit)
+        if not isinstance(result, dict):
+            return result
+        given.append((result, dict(result)))
+        return dict(result)
 
 
-def _expect_error(fn, limit):
-    told = (
+def _check_new(given):
+    """Later calls leave the configurations of earlier ones alone."""
+    with _as_published():
+        for result, before in given:
+            if result != before:
+                raise Mistake(
+                    "result-shared",
+                    "A configuration that was returned with n_layers="
+                    f"{before['n_layers']} has n_layers={result['n_layers']} "
+                    "after later calls. Does each call make a new dict?",
+                )
+
+
+def _error_fault(limit, outcome):
+    """The `Mistake` of an answer that raises no ValueError, or None."""
+    if isinstance(outcome.error, ValueError):
+        return None
+    seen = (
         f"{limit:,} bytes are less than one block needs ({_need(1):,}); "
         "expected a ValueError."
     )
-    try:
-        result = _fitted(fn, limit, [])
-    except ValueError:
-        return
-    except (Mistake, NotImplementedError):
-        raise
-    except Exception as error:
-        told = f"{told} Your code raises {error!r}."
-        raise Mistake("wrong-error", told) from None
-    raise Mistake("no-error", f"{told} Your result is {result}.")
+    if outcome.error:
+        told = f"{seen} Your code raises {outcome.error!r}."
+        return Mistake("wrong-error", told)
+    return Mistake("no-error", f"{seen} Your result is {outcome.result!r}.")
 
 
-def _blocks(fn, limit, built):
+def _blocks(outcome):
     """Number of blocks in the learner's answer; 0 stands for ValueError."""
-    try:
-        cfg = _fitted(fn, limit, built)
-    except ValueError:
+    if isinstance(outcome.error, ValueError):
         return 0
+    cfg = _result(outcome)
     _blame_fault(cfg, CONFIG_FAULTS)
     return int(cfg["n_layers"])

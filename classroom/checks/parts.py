@@ -1,5 +1,7 @@
 """The parts of a learner's module: are they there, and what do they hold?"""
 
+from itertools import permutations, zip_longest
+
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -85,6 +87,57 @@ def check_registered(module, name):
     )
 
 
+def check_created(build, makers):
+    """From one seed, the parts start as if made in this order.
+
+    Args:
+        build: makes the learner's module, as new.
+        makers: name → what makes such a part, in the order asked for.
+    """
+    states = []
+    for seed in (2, 1):
+        torch.manual_seed(seed)
+        module = build()
+        states.append(torch.get_rng_state())
+    if torch.equal(*states):
+        raise Mistake(
+            "seed-set",
+            "Building your module leaves the random generator in the same "
+            "state wherever it stood before. Is there a seed in __init__? "
+            "Then all modules start alike.",
+        )
+    own = [name for name, _ in module.named_children() if name in makers]
+    if own != [name for name in makers if name in own]:
+        _blame_order(own, makers)
+    for order in permutations(makers):
+        torch.manual_seed(1)
+        made = {name: makers[name]() for name in order}
+        if all(_alike(made[n], getattr(module, n, None)) for n in made):
+            break
+    else:
+        return  # weights drawn in another way
+    if order != tuple(makers):
+        _blame_order(order, makers)
+
+
+def _blame_order(order, wanted):
+    raise Mistake(
+        "created-in-other-order",
+        f"Your module creates {', '.join(order)} in this order; asked for was "
+        f"{', '.join(wanted)}. One seed can then give other weights.",
+    )
+
+
+def _alike(one, other):
+    """Whether two modules hold the same parameters."""
+    if not isinstance(other, nn.Module):
+        return False
+    pairs = zip_longest(one.parameters(), other.parameters())
+    return all(
+        p is not None and q is not None and torch.equal(p, q) for p, q in pairs
+    )
+
+
 def is_layer_norm(norm, x):
     """Whether it is a layer norm with its own two parameters."""
     own = [p.detach() for p in norm.parameters()]
@@ -98,9 +151,14 @@ def is_layer_norm(norm, x):
 
 
 def loaded(reference, module):
-    """The reference with a module's parameters, or None if names differ."""
+    """The reference with a module's parameters, or None if they can't be told
+    by their names, nor those of its linear layers by their shapes."""
     own = {_as_in_notes(n): p.detach() for n, p in module.named_parameters()}
     shapes = {name: p.shape for name, p in reference.named_parameters()}
+    kinds = {type(part) for part in module.modules() if part._parameters}
+    by_shape = {p.shape: p for p in own.values()}
+    if kinds == {nn.Linear} and len(by_shape) == len(own) == len(shapes):
+        own = {n: by_shape[x] for n, x in shapes.items() if x in by_shape}
     if {name: p.shape for name, p in own.items()} != shapes:
         return None
     reference.load_state_dict(own, strict=False)

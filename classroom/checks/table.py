@@ -13,11 +13,25 @@ import textwrap
 from itertools import pairwise
 
 from classroom import checks
-from classroom.checks import edits, functions, guard, modules, parts, tensors
+from classroom.checks import (
+    devices,
+    edits,
+    functions,
+    guard,
+    manners,
+    modules,
+    parts,
+    ready_made,
+    stubs,
+    tensors,
+)
 from classroom.checks.catalogue import EXERCISES
 from classroom.checks.guard import TASKS
 
-ENGINE = edits, functions, guard, modules, parts, tensors
+ENGINE = (
+    edits, functions, guard, modules, parts, tensors, manners, devices,
+    ready_made, stubs,
+)  # fmt: skip
 NAME = re.compile(r"[a-z0-9…]+(-[a-z0-9…]+)+")
 
 

@@ -73,4 +73,6 @@ def told_apart(one, other):
 
 def number(value, digits=4):
     """A number as learners read it: few significant digits, and no -0."""
+    if isinstance(value, torch.Tensor):
+        value = value.item()  # without torch's warning about its gradient
     return f"{float(value) + 0.0:.{digits}g}"

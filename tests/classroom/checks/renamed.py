@@ -56,6 +56,7 @@ RENAMED = {
 RENAMED_IN = {
     "attention": {"not-a-number": "output-not-finite"},
     "generation": {
+        "gradient-left-off": "gradients-turned-off",
         "limit-ignored": "max-new-tokens-ignored",
         "prompts-changed": "input-overwritten",
     },

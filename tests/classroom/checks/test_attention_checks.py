@@ -298,11 +298,6 @@ RIGHT = {
         ),
         ('        self.register_buffer("mask", mask.bool())\n', ""),
     ),
-    "mask on the CPU": change(
-        STEPS,
-        ("self.mask[:t, :t]", "torch.ones(t, t).triu(1).bool()"),
-        ('        self.register_buffer("mask", mask.bool())\n', ""),
-    ),
     "plain mask, moved": change(
         STEPS,
         ('self.register_buffer("mask", mask.bool())', "self.m = mask.bool()"),
@@ -431,19 +426,209 @@ RIGHT = {
             "            raise ValueError\n        self.d_out = d_out",
         ),
     ),
-    "init in other order": change(
-        STEPS,
-        ("        self.out_proj = nn.Linear(d_out, d_out)\n", ""),
-        (
-            "        self.W_query =",
-            "        self.out_proj = nn.Linear(d_out, d_out)\n"
-            "        self.W_query =",
-        ),
-    ),
     "scale kept as a tensor": change(
         STEPS,
         ("self.head_dim**0.5", "torch.sqrt(torch.tensor(self.head_dim))"),
     ),
+}
+
+
+HEAD = """
+class MyMultiHeadAttention(nn.Module):
+    def __init__(
+        self, d_in, d_out, context_length, dropout, num_heads, qkv_bias=False
+    ):
+        super().__init__()
+        self.num_heads = num_heads
+"""
+TAIL = """
+        self.out_proj = nn.Linear(d_out, d_out)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x):
+        b, t, _ = x.shape
+"""
+SDPA_END = """
+        y = F.scaled_dot_product_attention(
+            q, k, v, is_causal=True, dropout_p=self.dropout.p * self.training)
+        return self.out_proj(y.transpose(1, 2).flatten(2))
+"""
+RIGHT |= {
+    "a sum of the heads' outputs": change(
+        LAYERS,
+        (
+            "self.out_proj = nn.Linear(d_out, d_out)",
+            "self.outs = nn.ModuleList(nn.Linear(d_out // num_heads, d_out, "
+            "bias=not i) for i in range(num_heads))",
+        ),
+    )
+    + """
+    def forward(self, x):
+        q, k, v = (
+            f(x).unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
+            for f in (self.W_query, self.W_key, self.W_value)
+        )
+        y = F.scaled_dot_product_attention(
+            q, k, v, is_causal=True, dropout_p=self.dropout.p * self.training)
+        return sum(out(y[:, i]) for i, out in enumerate(self.outs))
+""",
+    "initialized in its own way": change(
+        STEPS,
+        (
+            "mask.bool())",
+            "mask.bool())\n        for p in self.parameters():\n"
+            "            nn.init.normal_(p, std=0.02)",
+        ),
+    ),
+    "cropped from the end": change(STEPS, ("[:t, :t]", "[-t:, -t:]")),
+    "scale in a buffer": change(
+        STEPS,
+        (
+            "self.d_out = d_out",
+            "self.d_out = d_out\n        self.register_buffer('scale', "
+            "torch.tensor((d_out // num_heads) ** -0.5))",
+        ),
+        ("scores / self.head_dim**0.5", "scores * self.scale"),
+    ),
+    "stacked parameter": HEAD
+    + """
+        self.W = nn.Parameter(torch.randn(3, d_in, d_out) * 0.1)
+        self.b = nn.Parameter(torch.randn(3, d_out)) if qkv_bias else None
+"""
+    + TAIL
+    + """
+        y = torch.einsum("btd,kde->kbte", x, self.W)
+        if self.b is not None:
+            y = y + self.b[:, None, None]
+        q, k, v = y.unflatten(-1, (self.num_heads, -1)).transpose(2, 3)
+"""
+    + SDPA_END,
+    "keys and values fused by head": HEAD
+    + """
+        self.W_query = nn.Linear(d_in, d_out, bias=qkv_bias)
+        self.W_kv = nn.Linear(d_in, 2 * d_out, bias=qkv_bias)
+"""
+    + TAIL
+    + """
+        q = self.W_query(x).view(b, t, self.num_heads, -1).transpose(1, 2)
+        kv = self.W_kv(x).view(b, t, self.num_heads, 2, -1)
+        k, v = kv.permute(3, 0, 2, 1, 4)
+"""
+    + SDPA_END,
+    "fused, three last": HEAD
+    + """
+        self.qkv = nn.Linear(d_in, 3 * d_out, bias=qkv_bias)
+"""
+    + TAIL
+    + """
+        q, k, v = self.qkv(x).reshape(
+            b, t, self.num_heads, -1, 3).permute(4, 0, 2, 1, 3)
+"""
+    + SDPA_END,
+    "a matrix for each head and role": HEAD
+    + """
+        size = d_out // num_heads
+        shape = num_heads, d_in, size
+        self.W_query = nn.Parameter(torch.randn(shape))
+        self.W_key = nn.Parameter(torch.randn(shape))
+        self.W_value = nn.Parameter(torch.randn(shape))
+        self.bias = nn.ParameterList(
+            nn.Parameter(torch.randn(num_heads, 1, size)) for _ in "qkv"
+            if qkv_bias)
+"""
+    + TAIL
+    + """
+        q, k, v = (x[:, None] @ w for w in (
+            self.W_query, self.W_key, self.W_value))
+        if len(self.bias):
+            q, k, v = (a + b for a, b in zip((q, k, v), self.bias))
+"""
+    + SDPA_END,
+    "row by row, early return": LAYERS
+    + """
+    def forward(self, x):
+        b, t, _ = x.shape
+        if t == 1 and not self.training:
+            return self.out_proj(self.W_value(x))
+        rows = []
+        q, k, v = self.W_query(x), self.W_key(x), self.W_value(x)
+        for i in range(t):
+            heads = []
+            for qh, kh, vh in zip(q[:, i].chunk(self.num_heads, -1),
+                    k[:, :i + 1].chunk(self.num_heads, -1),
+                    v[:, :i + 1].chunk(self.num_heads, -1)):
+                s = (qh[:, None] * kh).sum(-1) / qh.shape[-1] ** 0.5
+                w = self.dropout(F.softmax(s, dim=-1))
+                heads.append((w[..., None] * vh).sum(1))
+            rows.append(torch.cat(heads, -1))
+        return self.out_proj(torch.stack(rows, 1))
+""",
+    "softmax in float32": change(
+        STEPS,
+        (
+            "weights = torch.softmax(scores, dim=-1)",
+            "weights = F.softmax(scores.float(), dim=-1).to(x.dtype)",
+        ),
+    ),
+    "arange": change(
+        STEPS,
+        (
+            "self.mask[:t, :t]",
+            "(i := torch.arange(t, device=x.device)) > i[:, None]",
+        ),
+        ('        self.register_buffer("mask", mask.bool())\n', ""),
+    ),
+    "functional": change(
+        STEPS,
+        *(
+            (
+                f"self.W_{n}(x)",
+                f"F.linear(x, self.W_{n}.weight, self.W_{n}.bias)",
+            )
+            for n in ("query", "key", "value")
+        ),
+    ),
+    "new_ones": change(
+        STEPS, ("self.mask[:t, :t]", "x.new_ones(t, t).triu(1) == 1")
+    ),
+    "softmax module": change(
+        STEPS,
+        (
+            "self.d_out = d_out",
+            "self.soft = nn.Softmax(dim=-1)\n        self.d_out = d_out",
+        ),
+        ("torch.softmax(scores, dim=-1)", "self.soft(scores)"),
+    ),
+    "baddbmm": LAYERS
+    + """
+    def forward(self, x):
+        b, t, _ = x.shape
+        h = self.num_heads
+        q, k, v = (f(x).reshape(b, t, h, -1).transpose(1, 2).flatten(0, 1)
+            for f in (self.W_query, self.W_key, self.W_value))
+        later = x.new_full((t, t), -1e9).triu(1).expand(b * h, t, t)
+        w = torch.baddbmm(later, q, k.mT, alpha=q.shape[-1] ** -0.5)
+        y = self.dropout(w.softmax(-1)).bmm(v)
+        return self.out_proj(y.unflatten(0, (b, h)).transpose(1, 2).flatten(2))
+""",
+    "cached mask by length": LAYERS
+    + """
+        self.masks = {}
+
+    def later(self, t, device):
+        if (t, device) not in self.masks:
+            self.masks[t, device] = torch.ones(
+                t, t, dtype=torch.bool, device=device).triu(1)
+        return self.masks[t, device]
+
+    def forward(self, x):
+        q, k, v = (f(x).unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
+            for f in (self.W_query, self.W_key, self.W_value))
+        s = q @ k.mT * k.shape[-1] ** -0.5
+        s = s.masked_fill(self.later(x.shape[1], x.device), -torch.inf)
+        y = self.dropout(s.softmax(-1)) @ v
+        return self.out_proj(y.transpose(1, 2).flatten(2))
+""",
 }
 
 
@@ -933,6 +1118,125 @@ WRONG = [
     ("mode-dependent", steps((DROP, f"{DROP}\n        if self.training:\n"
                               "            weights = weights.roll(1, 0)"))),
     ("output-not-finite", steps((SCALE, "scores * torch.inf"))),
+    ("output-not-finite", steps((MASK_ASSIGN,
+                                 "scores = scores + self.mask[:t, :t] * "
+                                 "-torch.inf"))),
+]  # fmt: skip
+QUERY, KEY = (
+    f"        self.W_{name} = nn.Linear(d_in, d_out, bias=qkv_bias)\n"
+    for name in ("query", "key")
+)
+OUT = "        self.out_proj = nn.Linear(d_out, d_out)\n"
+SCORES = "        scores = q @"
+SHAPE = "b, t, d_in = x.shape"
+INIT, FORWARD = STEPS.split("    def forward")
+
+
+def after(line, code):
+    """STEPS with a line of code below another."""
+    return steps((line, f"{line}\n        {code}"))
+
+
+def if_(condition, line):
+    return steps((line, f"if {condition}:\n            {line}"))
+
+
+def kept(size):
+    return f"weights = weights * self.dropout(torch.ones_like(weights{size}))"
+
+
+# Wrong for some texts, modes, calls, types or places alone.
+WRONG += [
+    ("wrong-for-other-texts", steps((MASK_ASSIGN, """
+        if not hasattr(self, "now"):
+            self.now = self.mask[:t, :t]
+        scores = scores.masked_fill(self.now, -torch.inf)"""))),
+    ("wrong-for-other-texts", after(DROP, """
+        if b > 1 and torch.equal(x[0], x[1]):
+            weights = weights / 2""")),
+    ("batch-rows-mixed", after(DROP, "weights = weights[:1]")),
+    ("batch-rows-mixed",
+     after(DROP, "weights = weights.flip(0) if b == 3 else weights")),
+    ("blind-to-earlier-tokens",
+     after(DROP, "weights = weights * (0 if t == 1 else 1)")),
+    ("sees-later-tokens", if_("t % 2 == 0", MASK_ASSIGN)),
+    ("sees-later-tokens", if_("t < len(self.mask)", MASK_ASSIGN)),
+    ("sees-later-tokens", change(
+        TORCH, ("attn_mask=self", "attn_mask=None if t == 7 else self"))),
+    ("mode-dependent", if_("not self.training", MASK_ASSIGN)),
+    ("mask-dropped", if_("self.training", MASK_ASSIGN)),
+    ("mode-dependent", if_("not self.training or not self.dropout.p",
+                           MASK_ASSIGN)),
+    ("out-proj-missing", change(INIT, (OUT, ""), (BUFFER, "self.m = mask"))),
+    ("gradient-detached", steps((SCORES, "        k = k.detach() if "
+                                 f"self.training else k\n{SCORES}"))),
+    ("generator-used", after(SHAPE, "torch.manual_seed(123)")),
+    ("dropout-repeated", after(
+        SHAPE, "if self.training:\n            torch.manual_seed(1)")),
+    ("dropout-together", steps((DROP, kept("[:, :1]")))),
+    ("dropout-together", steps((DROP, kept("[:1]")))),
+    ("dropout-together", steps((DROP, kept("[:, :, :1]")))),
+    ("dropout-together", steps((DROP, kept("[..., :1]")))),
+    ("dropout-misplaced",
+     steps(("self.W_query(x)", "self.dropout(self.W_query(x))"))),
+    ("dropout-misplaced", after(
+        DROP, "weights = weights / weights.sum(-1, keepdim=True)")),
+    ("dropout-together", steps(("nn.Dropout(", "nn.Dropout2d("))),
+    ("device-fixed", steps((SCALE, "scores / torch.tensor([self.head_dim])"
+                            "**0.5"))),
+    ("seed-set", after("super().__init__()", "torch.manual_seed(123)")),
+    ("needs-contiguous", after(SHAPE, "x = x.view(b * t, -1).view(b, t, -1)")),
+    ("needs-contiguous", after(
+        SHAPE, "x = x.as_strided(x.shape, (t * d_in, d_in, 1))")),
+    ("dtype-fixed", steps(("q @ k.transpose(2, 3)",
+                           "q.float() @ k.transpose(2, 3).float()"))),
+    ("dtype-fixed", steps(("proj(context)", "proj(context).float()"))),
+    ("mode-changed", after(DROP, "self.dropout.eval()")),
+    ("mode-changed", after(DROP, "self.train()")),
+    ("gradients-turned-off", after(DROP, "torch.set_grad_enabled(False)")),
+    ("created-in-other-order",
+     steps((OUT, ""), (QUERY, OUT + QUERY))),
+    ("created-in-other-order", steps((QUERY + KEY, KEY + QUERY))),
+    ("wrong-signature", steps(("context_length, dropout, num_heads",
+                               "context_length, num_heads, dropout"))),
+    ("size-hardcoded", steps(("ones(context_length, context_length)",
+                              "ones(1024, 1024)"))),
+    ("mask-not-buffer", steps((BUFFER, "self.kept = [mask.bool()]"),
+                              ("self.mask[:t", "self.kept[0][:t"))),
+    ("device-fixed", steps(
+        ("self.mask[:t, :t]", "torch.ones(t, t).triu(1).bool()"),
+        (f"        {BUFFER}\n", ""))),
+    ("not-scaled", change(RIGHT["stacked parameter"],
+                          ("is_causal=True,", "is_causal=True, scale=1.0,"))),
+    ("not-scaled", change(RIGHT["keys and values fused by head"],
+                          ("is_causal=True,", "is_causal=True, scale=1.0,"))),
+    # Something is still to be written, or in the wrong place.
+    ("forward-misspelt", steps(("def forward", "def foward"))),
+    ("forward-nested", INIT + "        def forward" + textwrap.indent(
+        FORWARD, "    ").lstrip()),
+    ("init-misspelt", steps(("__init__(\n", "_init_(\n"))),
+    ("raise-left", after(SHAPE, "raise NotImplementedError")),
+    ("raise-left", after(BUFFER, "raise NotImplementedError")),
+    ("raise-left", after(
+        SHAPE, "if t > 8:\n            raise NotImplementedError")),
+    ("forward-missing", INIT),
+    ("not-registered", change(INIT, (
+        QUERY, QUERY.replace("nn.Linear(", "[nn.Linear(").replace(
+            "bias)", "bias)]")))),
+    ("not-registered", change(INIT, (
+        QUERY, "        self.W_query = torch.randn(d_in, d_out)\n"))),
+    ("shared-projection", change(INIT, (
+        KEY, "        self.W_key = self.W_query\n"))),
+    ("out-proj-missing", change(INIT, (OUT, ""))),
+    ("wrong-size", change(INIT, ("(d_out, d_out)", "(d_out, d_in)"))),
+    ("wrong-size", change(INIT, (
+        "(d_in, d_out", "(d_in, d_out // num_heads"))),
+    ("mask-is-parameter", change(INIT, (BUFFER,
+                                        "self.mask = nn.Parameter(mask)"))),
+    ("qkv-bias-always", change(INIT, ("bias=qkv_bias", "bias=True"))
+     + "    def forward(self, x):\n        pass"),
+    ("qkv-bias-default", change(INIT, ("qkv_bias=False", "qkv_bias"))
+     + "    def forward(self, x):\n        raise NotImplementedError"),
 ]  # fmt: skip
 
 
@@ -963,6 +1267,10 @@ WORDS = [
     ("returns-weights", ["tuple of 2"]),
     ("wrong-projection-width", ["45 features", "d_out=15"]),
     ("wrong-signature", ["length", "context_length"]),
+    ("wrong-for-other-texts", ["right for (2, 6, 10)", "number of texts"]),
+    ("dropout-together", ["8 different", "about 500"]),
+    ("created-in-other-order", ["out_proj, W_query, W_key, W_value"]),
+    ("size-hardcoded", ["1024", "(8, 8)"]),
 ]
 
 
@@ -971,6 +1279,12 @@ def test_messages_hold_numbers(name, words):
     source = next(source for found, source in WRONG if found == name)
     message = check(answer(source)).message
     assert [word for word in words if word not in message] == [], message
+
+
+def test_a_cause_is_not_asserted_where_two_fit():
+    said = [check(answer(s)).message for n, s in WRONG
+            if n == "output-not-finite"]  # fmt: skip
+    assert all("Two things" in m for m in said), said
 
 
 def test_dropped_mask_and_missing_mask_differ_in_words():
@@ -990,17 +1304,26 @@ STUBS = [
     " d_out, context_length, dropout, num_heads, qkv_bias=False):\n"
     "        super().__init__()\n        raise NotImplementedError\n"
     "    def forward(self, x):\n        raise NotImplementedError",
-    LAYERS + "    def forward(self, x):\n        ...",
-    LAYERS + "    def forward(self, x):\n        pass",
-    LAYERS + "    def forward(self, x):\n        raise NotImplementedError",
-    LAYERS + "    def forward(self, x):\n        q = self.W_query(x)\n"
-    "        raise NotImplementedError('the rest')",
+]  # fmt: skip
+UNFINISHED = [
+    ("unfinished", LAYERS + "    def forward(self, x):\n        ..."),
+    ("unfinished", LAYERS + "    def forward(self, x):\n        pass"),
+    ("unfinished",
+     LAYERS + "    def forward(self, x):\n        raise NotImplementedError"),
+    ("raise-left",
+     LAYERS + "    def forward(self, x):\n        q = self.W_query(x)\n"
+     "        raise NotImplementedError('the rest')"),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("source", STUBS)
 def test_stubs_are_not_attempted(source):
     assert check(answer(source)).status == "not attempted"
+
+
+@pytest.mark.parametrize("name, source", UNFINISHED)
+def test_what_is_half_written_is_told_so(name, source):
+    assert check(answer(source)).mistake == name
 
 
 class NameMissing(nn.Module):

@@ -40,6 +40,14 @@ x = self.norm1(x + self.drop_shortcut(self.att(x)))
 x = self.norm2(x + self.drop_shortcut(self.ff(x)))
 return x
 """
+RATES = (
+    INIT.replace('dropout=cfg["drop_rate"]', 'dropout=cfg["drop_rate_attn"]')
+    .replace('Dropout(cfg["drop_rate"])', 'Dropout(cfg["drop_rate_shortcut"])')
+    .replace(
+        "FeedForward(cfg)",
+        "FeedForward({k: cfg.get(k, 0.0) for k in GPT_CONFIG_124M})",
+    )
+)
 NAMES = {
     "torch": torch,
     "nn": nn,
@@ -401,6 +409,14 @@ WRONG_INIT = [
         "config-changed",
         'cfg["vocab_size"] = 1\n' + INIT,
     ),
+    (
+        "feed-forward-wrong",
+        INIT.replace(
+            "FeedForward(cfg)",
+            "nn.Sequential(nn.Linear(emb_dim, 48), nn.ReLU(), "
+            "nn.Linear(48, emb_dim))",
+        ),
+    ),
 ]
 
 
@@ -437,8 +453,20 @@ def test_dropout_of_other_makes():
     assert_wrong(transformer_block, made(rare), "wrong-drop-share")
     right = body.replace("return y *", "return y / max(1 - p, 1e-9) *")
     right = "p = self.drop_shortcut.p\n" + right
-    result = transformer_block(made(right))
-    assert result.status == "passed", result
+    functional = right.replace(
+        "self.norm1(x)",
+        "F.layer_norm(x, x.shape[-1:], self.norm1.scale, self.norm1.shift)",
+    )
+    for forward in right, functional:
+        result = transformer_block(made(forward))
+        assert result.status == "passed", result
+
+
+def test_parts_of_own_make_are_looked_at():
+    blind = OWN_PARTS.replace("is_causal=True,", "")
+    assert_wrong(transformer_block, made(PRE, blind), "sees-later-tokens")
+    relu = OWN_PARTS.replace('GELU("tanh")', "ReLU()")
+    assert_wrong(transformer_block, made(PRE, relu), "feed-forward-wrong")
 
 
 def test_two_mistakes():
@@ -531,12 +559,12 @@ class Attention(nn.Module):
         )
         return self.proj(y.transpose(1, 2).reshape(b, t, d))
 d = cfg["emb_dim"]
-self.norm2, self.norm1 = Norm(d), Norm(d)
-self.drop_shortcut = nn.Dropout(p=cfg["drop_rate"])
+self.att = Attention()
 self.ff = nn.Sequential(
     nn.Linear(d, 4 * d), nn.GELU("tanh"), nn.Linear(4 * d, d)
 )
-self.att = Attention()
+self.norm1, self.norm2 = Norm(d), Norm(d)
+self.drop_shortcut = nn.Dropout(p=cfg["drop_rate"])
 """
 RIGHT = {
     "one line each": made(PRE),
@@ -592,6 +620,37 @@ RIGHT = {
         "y = self.drop_shortcut(self.ff(self.norm2(h)))\n"
         "y += h\nreturn y"
     ),
+    "helper": made(
+        "def half(x, norm, f):\n"
+        "    return x + self.drop_shortcut(f(norm(x)))\n"
+        "x = half(x, self.norm1, self.att)\n"
+        "return half(x, self.norm2, self.ff)"
+    ),
+    "stack and sum": made(
+        "y = self.drop_shortcut(self.att(self.norm1(x)))\n"
+        "x = torch.stack([x, y]).sum(0)\n"
+        "return sum([x, self.drop_shortcut(self.ff(self.norm2(x)))])"
+    ),
+    "early return": made(
+        "x = x + self.drop_shortcut(self.att(self.norm1(x)))\n"
+        "if not self.training:\n"
+        "    return x + self.ff(self.norm2(x))\n"
+        "return x + self.drop_shortcut(self.ff(self.norm2(x)))"
+    ),
+    "functional norms": made(
+        PRE.replace(
+            "self.norm1(x)",
+            "F.layer_norm(x, x.shape[-1:], self.norm1.scale, "
+            "self.norm1.shift)",
+        )
+    ),
+    "dropout subclass": made(
+        PRE,
+        "class D(nn.Dropout):\n    pass\n" + INIT.replace("nn.Dropout", "D"),
+    ),
+    "own forward": type(
+        "Own", (TransformerBlock,), {"forward": made(PRE).forward}
+    ),
     "gptlib's": TransformerBlock,
     "a function that builds": lambda cfg: TransformerBlock(cfg),
 }
@@ -641,12 +700,192 @@ class Documented(nn.Module):
         """To do."""
 
 
-@pytest.mark.parametrize("check", [transformer_block, post_norm, drop_rates])
-@pytest.mark.parametrize(
-    "stub", [Empty, InitOnly, ForwardOnly, Dots, Documented]
-)
+CHECKS = [transformer_block, post_norm, drop_rates]
+
+
+@pytest.mark.parametrize("check", CHECKS)
+@pytest.mark.parametrize("stub", [Empty, Documented])
 def test_stubs(check, stub):
     assert check(stub).status == "not attempted"
+
+
+@pytest.mark.parametrize("check", [transformer_block, post_norm])
+@pytest.mark.parametrize("half", [InitOnly, ForwardOnly, Dots])
+def test_what_is_half_written_is_told_so(check, half):
+    assert_wrong(check, half, "unfinished")
+
+
+def test_half_written_blocks_with_separate_rates():
+    assert_wrong(drop_rates, ForwardOnly, "unfinished")
+    for half in InitOnly, Dots:  # their parent gets all of cfg
+        assert_wrong(drop_rates, half, "unknown-keys-handed-on")
+    for rest in "...", "raise NotImplementedError":
+        assert_wrong(drop_rates, made(rest, RATES), "unfinished")
+
+
+TODO = "raise NotImplementedError"
+HALF = [
+    ("wrong-name", made(TODO, INIT.replace("self.att", "self.attn"))),
+    (
+        "qkv-bias-not-handed-on",
+        made("pass", INIT.replace('cfg["qkv_bias"]', "False")),
+    ),
+    (
+        "drop-rate-not-handed-on",
+        made("...", INIT.replace('nn.Dropout(cfg["drop_rate"])',
+                                 "nn.Dropout(0.1)")),
+    ),
+    ("one-norm", made(TODO, INIT + "self.norm2 = self.norm1")),
+    ("raise-left", made(f"{TODO}\n{PRE}")),
+    ("raise-left", made(PRE, INIT + TODO)),
+    ("raise-left", made(PRE.replace("return x", TODO))),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "block"), HALF)
+def test_the_written_half_is_looked_at(name, block):
+    assert_wrong(transformer_block, block, name)
+
+
+@pytest.mark.parametrize("check", CHECKS)
+def test_methods_by_other_names(check):
+    for name, old, new in (
+        ("forward-misspelt", "forward", "foward"),
+        ("init-misspelt", "__init__", "_init_"),
+        ("call-for-forward", "forward", "__call__"),
+        ("forward-missing", "forward", "other"),
+    ):
+        block = made(
+            POST if check is post_norm else PRE,
+            RATES if check is drop_rates else INIT,
+        )
+        setattr(block, new, vars(block)[old])
+        delattr(block, old)
+        assert_wrong(check, block, name)
+
+
+# --- wrong for some texts, modes, calls, types, places or sizes alone ----
+
+
+def first(code):
+    return lambda forward, init: made(f"{code}\n{forward}", init)
+
+
+def last(code):
+    return lambda forward, init: made(
+        forward.replace("return x", f"return {code}"), init
+    )
+
+
+def changed(old, new):
+    return lambda forward, init: made(
+        forward.replace(old, new), init.replace(old, new)
+    )
+
+
+CALLS = "self.calls = getattr(self, 'calls', 0) + 1"
+ANYWHERE = [
+    ("wrong-for-other-texts", first(f"{CALLS}\nif self.calls > 4:\n"
+                                    "    return x")),
+    ("wrong-for-other-texts", last("x - (x.mean(0) if len(x) > 3 else 0)")),
+    ("wrong-for-other-texts", last("x if x.shape[1] % 2 else x + 1")),
+    ("wrong-for-other-texts", last("x.flip(0) if len(x) == 4 else x")),
+    ("wrong-for-other-texts",
+     last("x * (1 + (len(x) > 1 and torch.equal(x[0], x[1])))")),
+    ("wrong-for-other-texts",
+     first("x = x.view(2, -1, 12).view(x.shape)")),
+    ("mode-dependent", last("x * 2 if self.training else x")),
+    ("mode-dependent",
+     last("x * 2 if self.training and self.drop_shortcut.p else x")),
+    ("gradient-detached", last("x.detach() if self.training else x")),
+    ("generator-used", first("torch.rand(1)")),
+    ("generator-used", first("torch.manual_seed(123)")),
+    ("dropout-repeated",
+     first("if self.training:\n    torch.manual_seed(1)")),
+    ("needs-contiguous", first("x = x.view(-1, 12).view(x.shape)")),
+    ("needs-contiguous",
+     first("b, t, d = x.shape\n"
+           "x = x.as_strided((b, t, d), (t * d, d, 1))")),
+    ("dtype-fixed", last("x.float()")),
+    ("device-fixed", first("x = x + torch.zeros(x.shape)")),
+    ("mode-changed", first("self.att.eval()")),
+    ("mode-changed", first("self.train()")),
+    ("weights-changed", first("self.norm1.scale.data += 1e-3")),
+    ("gradients-turned-off", first("torch.set_grad_enabled(False)")),
+    ("fails-at-other-sizes", changed('cfg["emb_dim"]', "12")),
+    ("fails-at-other-sizes",
+     changed("norm2 = LayerNorm(emb_dim)", "norm2 = LayerNorm(12)")),
+    ("attention-wrong", changed("d_out=emb_dim", "d_out=2 * emb_dim")),
+    ("norm-wrong", changed('cfg["emb_dim"]', "768")),
+    ("norm-wrong", changed('cfg["emb_dim"]', 'GPT_CONFIG_124M["emb_dim"]')),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("check", CHECKS)
+@pytest.mark.parametrize(("name", "change"), ANYWHERE)
+def test_wrong_somewhere(check, name, change):
+    forward = POST if check is post_norm else PRE
+    init = RATES if check is drop_rates else INIT
+    assert_wrong(check, change(forward, init), name)
+
+
+def moved(line, before):
+    assert line in INIT
+    return INIT.replace(line, "").replace(before, line + before)
+
+
+@pytest.mark.parametrize(
+    ("name", "init"),
+    [
+        (
+            "created-in-other-order",
+            moved("self.ff = FeedForward(cfg)\n", "self.att"),
+        ),
+        (
+            "created-in-other-order",
+            moved("self.norm1 = LayerNorm(emb_dim)\n", "self.att"),
+        ),
+        (
+            "created-in-other-order",
+            "ff = FeedForward(cfg)\n" + INIT.replace("FeedForward(cfg)", "ff"),
+        ),
+        ("seed-set", "torch.manual_seed(123)\n" + INIT),
+    ],
+)
+def test_the_order_of_parts(name, init):
+    assert_wrong(transformer_block, made(PRE, init), name)
+
+
+@pytest.mark.parametrize("shape", ["x[:1]", "x[:, :1]", "x[..., :1]"])
+def test_dropout_of_several_numbers_together(shape):
+    branch = "self.att(self.norm1(x))"
+    forward = PRE.replace(
+        f"self.drop_shortcut({branch})",
+        f"{branch} * self.drop_shortcut(torch.ones_like({shape}))",
+    )
+    name = "dropout-whole-tokens" if "..." in shape else "dropout-together"
+    assert_wrong(transformer_block, made(forward), name)
+
+
+def test_a_changed_public_configuration_changes_nothing(monkeypatch):
+    for key, value in {"emb_dim": 24, "n_heads": 2, "drop_rate": 1.0}.items():
+        monkeypatch.setitem(GPT_CONFIG_124M, key, value)
+    for check, forward, init in (
+        (transformer_block, PRE, INIT),
+        (post_norm, POST, INIT),
+        (drop_rates, PRE, RATES),
+    ):
+        assert check(made(forward, init)).status == "passed"
+
+
+def test_no_cause_is_asserted_where_another_fits():
+    wide = changed("d_out=emb_dim", "d_out=2 * emb_dim")(PRE, INIT)
+    assert "qkv_bias" not in transformer_block(wide).message
+    hint = made(PRE.replace("self.norm2(x)", "x"), RATES)  # reads only keys
+    assert "should it read" not in drop_rates(hint).message
+    public = made(PRE, INIT.replace('cfg["n_heads"]',
+                                    'GPT_CONFIG_124M["n_heads"]'))  # fmt: skip
+    assert "should it read" in transformer_block(public).message
 
 
 # --- post-norm -----------------------------------------------------------
@@ -797,14 +1036,6 @@ def test_right_post_norm(style):
 
 # --- separate rates ------------------------------------------------------
 
-RATES = (
-    INIT.replace('dropout=cfg["drop_rate"]', 'dropout=cfg["drop_rate_attn"]')
-    .replace('Dropout(cfg["drop_rate"])', 'Dropout(cfg["drop_rate_shortcut"])')
-    .replace(
-        "FeedForward(cfg)",
-        "FeedForward({k: cfg.get(k, 0.0) for k in GPT_CONFIG_124M})",
-    )
-)
 WRONG_RATES = [
     (
         "rates-swapped",

@@ -145,16 +145,50 @@ class Stored(nn.Module):
         return 0.5 * x * (1 + self.bend(x, self.c))
 
 
-RIGHT_GELU = {
-    "the reference": curve(HALF),
+# The goal: "write GELU from its formula". torch's own is not written at all.
+READY_MADE = {
     "gptlib's": gptlib.GELU,
     "subclass": TanhGELU,
     "lambda": lambda: nn.GELU("tanh"),
     "partial": functools.partial(nn.GELU, approximate="tanh"),
     "functional": curve("F.gelu(x, approximate='tanh')"),
+    "torch.ops": curve("torch.ops.aten.gelu.default(x, approximate='tanh')"),
+    "a part": written("self.g = nn.GELU('tanh')", "return self.g(x)", "self"),
+    "both": curve(f"(F.gelu(x, approximate='tanh') + {HALF}) / 2"),
+}
+
+
+@pytest.mark.parametrize("style", READY_MADE)
+def test_torchs_own_gelu_is_no_answer(style):
+    result = gelu(READY_MADE[style])
+    assert (result.status, result.mistake) == ("failed", "ready-made"), result
+    assert "values are right" in result.message
+    assert "torch's own gelu" in result.message
+
+
+RIGHT_GELU = {
+    "the reference": curve(HALF),
+    "from exp": curve("x * (1 + t) / 2", f"t = 2 / (1 + torch.exp(-2 * {INNER}"
+                      ")) - 1"),
+    "constants in a buffer": written(
+        "self.register_buffer('k', torch.tensor([0.7978845608, 0.044715]))",
+        "z = self.k[0] * (x + self.k[1] * x**3)\n"
+        "return x * torch.sigmoid(2 * z)", "self"),
+    "number by number": curve(
+        "torch.stack([" + HALF.replace("x", "v") + " for v in x.reshape(-1)])"
+        ".reshape(x.shape)"),
+    "in float64": curve(f"({HALF}).to(kind)",
+                        "kind = x.dtype\nx = x.double()"),
+    "its own tanh module": written(
+        "self.tanh = nn.Tanh()",
+        f"return {HALF.replace('torch.tanh', 'self.tanh')}", "self"),
+    "fused steps": curve(
+        "x.mul(y.mul((2 / math.pi) ** 0.5).tanh().add(1)).div(2)",
+        "y = torch.addcmul(x, x.pow(3), torch.full_like(x, 0.044715))"),
     "buffer": Stored,
     "digits": curve(inner("0.7978845608 * (x + 0.044715 * x * x * x)")),
     "few digits": curve(inner("0.79788 * (x + 0.044715 * x ** 3)")),
+    "early return": curve(HALF, f"if x.dim() == 0:\n    return {HALF}"),
     "factored": curve(inner(
         "math.sqrt(2 / math.pi) * x * (1 + 0.044715 * x**2)")),
     "sigmoid of twice": curve(f"x * torch.sigmoid(2 * {INNER})"),
@@ -175,6 +209,34 @@ RIGHT_GELU = {
 def test_a_right_gelu_passes(style):
     result = gelu(RIGHT_GELU[style])
     assert (result.status, result.mistake) == ("passed", None), result
+
+
+HIDDEN_GELU = [
+    ("not-elementwise", f"({HALF}) if x.dim() < 3 else ({HALF}).mT.reshape("
+     "x.shape)"),
+    ("mode-dependent", f"({HALF}) if self.training else torch.relu(x)"),
+    ("dtype-dependent", f"({HALF}) if x.dtype == torch.float32 else "
+     "F.gelu(x)"),
+    ("dtype-fixed", f"({HALF}).float()"),
+    ("needs-contiguous", f"({HALF.replace('x', 'x.view(-1)')}).view(x.shape)"),
+    ("gradient-detached", "torch.tensor([" + HALF.replace("x", "v").replace(
+        "torch.tanh", "math.tanh") + " for v in x.flatten().tolist()]).view("
+     "x.shape)"),
+    ("gradient-detached", HALF.replace("tanh(", "tanh(0 * x + ").replace(
+        "(x + 0", "(x.detach() + 0")),
+    ("generator-used", f"({HALF}) + 0 * torch.rand(())"),
+    ("wrong-far-out", f"({HALF}).clamp(max=20)"),
+    ("wrong-far-out", f"({HALF}) * (2 if len(x) == 4 else 1)"),
+    ("wrong-values", f"torch.where(x < -3, 0 * x, {HALF})"),
+    ("wrong-shape", f"({HALF})[None].squeeze()[None]"),
+    ("not-elementwise", f"({HALF}) if x.dim() else 2 * ({HALF})"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name, formula", HIDDEN_GELU)
+def test_a_gelu_with_a_hidden_fault_is_named(name, formula):
+    result = gelu(curve(formula))
+    assert (result.status, result.mistake) == ("failed", name), result
 
 
 @pytest.mark.parametrize(
@@ -378,6 +440,30 @@ RIGHT_FF = {
     "position by position": written(INIT, (
         "return torch.stack([self.layers(x[:, i])"
         " for i in range(x.shape[1])], dim=1)")),
+    "a list of parameters": written(RAW.replace("self.w1", "w1").replace(
+        "self.w2", "w2").replace("self.b1", "b1").replace("self.b2", "b2")
+        + "self.p = nn.ParameterList([w1, b1, w2, b2])", (
+        "w1, b1, w2, b2 = self.p\nh = F.gelu(torch.matmul(x, w1) + b1, "
+        "approximate='tanh')\nreturn torch.matmul(h, w2) + b2")),
+    "one this way, one that": written(
+        RAW.replace("self.w2 = nn.Parameter(torch.randn(4 * d, d))",
+                    "self.w2 = nn.Linear(4 * d, d, bias=False)"),
+        "h = GELU()(x @ self.w1 + self.b1)\nreturn self.w2(h) + self.b2"),
+    "filled position by position": written(TWO, (
+        "out = torch.empty_like(x)\nfor i in range(x.shape[1]):\n"
+        "    out[:, i] = self.fc2(self.act(self.fc1(x[:, i])))\nreturn out")),
+    "written-out GELU": written(TWO, "x = self.fc1(x)\nreturn self.fc2("
+                                f"{HALF})"),
+    "module dict": written(
+        'd = cfg["emb_dim"]\nself.p = nn.ModuleDict({"up": nn.Linear(d, 4 * '
+        'd), "act": nn.GELU("tanh"), "down": nn.Linear(4 * d, d)})',
+        "for part in self.p.values():\n    x = part(x)\nreturn x"),
+    "image convolution": written(
+        'd = cfg["emb_dim"]\nself.a = nn.Conv2d(d, 4 * d, 1)\n'
+        "self.b = nn.Conv2d(4 * d, d, 1)",
+        "return self.b(GELU()(self.a(x.mT[..., None])))[..., 0].mT"),
+    "own start": written(INIT + "for p in self.parameters():\n"
+                         "    nn.init.normal_(p, std=0.02)", CALL),
     "other order": written(
         'd = cfg["emb_dim"]\nself.out = nn.Linear(4 * d, d)\n'
         "self.enter = nn.Linear(d, 4 * d)",
@@ -393,6 +479,44 @@ def test_a_right_feed_forward_passes(style):
     assert (result.status, result.mistake) == ("passed", None), result
     assert time.process_time() - start < 1
     assert ("exact form" in result.message) == (style == "exact form")
+
+
+Y = FF.replace("return", "y =") + "\n"
+HIDDEN_FF = [
+    ("shape-dependent", TWO, Y + "return y if len(x) < 3 else x"),
+    ("shape-dependent", TWO, Y + "return y if x.shape[1] < 10 else x"),
+    ("shape-dependent", TWO, "rows = x.reshape(-1, x.shape[-1])\n" + Y
+     + "return y if len(rows.unique(dim=0)) == len(rows) else x"),
+    ("shape-dependent", TWO + "self.kept = {}",
+     Y + "return self.kept.setdefault(x.shape, y)"),
+    ("wrong-shape", TWO, Y + "return y.squeeze()"),
+    ("mode-dependent", TWO, Y + "return y if self.training else 2 * y"),
+    ("needs-contiguous", TWO, "s = x.shape\nx = x.view(-1, s[-1])\n" + Y
+     + "return y.view(s)"),
+    ("dtype-dependent", TWO, Y + "return y if x.dtype == torch.float32 else x"
+     ),
+    ("dtype-fixed", TWO, Y + "return y.float()"),
+    ("weights-changed", TWO, "self.fc2.bias.data.zero_()\n" + FF),
+    ("generator-used", TWO, "torch.manual_seed(0)\n" + FF),
+    ("gradient-detached", TWO, "return self.fc2(self.act(F.linear(x, "
+     "self.fc1.weight, self.fc1.bias.detach())))"),
+    ("not-trainable", TWO + "self.fc1.weight.requires_grad_(False)", FF),
+    ("wrong-width", TWO.replace("4 * d", "(4 * d if d < 700 else 3000)"), FF),
+    ("wrong-width", TWO.replace("4 * d", "(d + 18)"), FF),
+    ("config-changed", TWO + "cfg['emb_dim'] = 1", FF),
+    ("wrong-values", TWO, FF.replace("(x)", "(F.layer_norm(x, (6,)))")),
+    ("exception", TWO.replace("fc1", "fcl"), FF),
+    ("wrong-width", TWO.replace("4 * d", "2 * d"), "raise NotImplementedError"
+     ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name, init, forward", HIDDEN_FF)
+def test_a_feed_forward_with_a_hidden_fault_is_named(name, init, forward):
+    start = time.process_time()
+    result = feed_forward(written(init, forward))
+    assert (result.status, result.mistake) == ("failed", name), result
+    assert time.process_time() - start < 1.5
 
 
 @pytest.mark.parametrize(
@@ -560,10 +684,82 @@ RIGHT_SWIGLU = {
 }  # fmt: skip
 
 
+RIGHT_SWIGLU |= {
+    "fused, taking turns": written(
+        FUSED,
+        "z = self.both(x).unflatten(-1, (self.h, 2))\n"
+        "return self.down(F.silu(z[..., 0]) * z[..., 1])",
+    ),
+    "stacked": written(
+        GATES.split("self.gate")[0] + "self.both = nn.Parameter(torch.randn("
+        "2, d, h))\nself.down = nn.Linear(h, d, bias=False)",
+        "g, u = x[None] @ self.both[:, None]\nreturn self.down(F.silu(g) * u)",
+    ),
+    "stacked on the last axis": written(
+        GATES.split("self.gate")[0] + "self.both = nn.Parameter(torch.randn("
+        "d, h, 2))\nself.down = nn.Parameter(torch.randn(h, d))",
+        "g, u = torch.einsum('btd,dhk->kbth', x, self.both)\n"
+        "return (F.silu(g) * u) @ self.down",
+    ),
+    "a dict of layers": written(
+        GATES + "self.p = nn.ModuleDict({'gate': self.gate, 'up': self.up, "
+        "'down': self.down})\ndel self.gate, self.up, self.down",
+        "return self.p['down'](F.silu(self.p['gate'](x)) * self.p['up'](x))",
+    ),
+    "einsum": written(
+        GATES,
+        gated("torch.einsum('bth,dh->btd', F.silu(g) * u, self.down.weight)"),
+    ),
+    "position by position": written(
+        GATES,
+        (
+            "return torch.stack([self.down(F.silu(self.gate(t)) * self.up(t)) "
+            "for t in x.unbind(1)], 1)"
+        ),
+    ),
+    "from exp": written(GATES, gated("self.down(u * g / (1 + (-g).exp()))")),
+}
+
+
 @pytest.mark.parametrize("style", RIGHT_SWIGLU)
 def test_a_right_swiglu_passes(style):
     result = swiglu(RIGHT_SWIGLU[style])
     assert (result.status, result.mistake) == ("passed", None), result
+    assert "4,718,592" in result.message
+
+
+Z = gated("self.down(F.silu(g) * u)").replace("return", "y =") + "\n"
+ROUND = "round(8 * d / 3)"
+HIDDEN_SWIGLU = [
+    ("wrong-width", GATES.replace(ROUND, f"{ROUND} if d < 100 else 2050"),
+     SWIGLU),
+    ("wrong-width", GATES.replace(ROUND, "27"), SWIGLU),
+    ("wrong-width", GATES.replace(ROUND, "64 * ((8 * d // 3 + 63) // 64)"),
+     SWIGLU),
+    ("width-rounded-up", GATES.replace(ROUND, "math.ceil(8 * d / 3)"),
+     "raise NotImplementedError"),
+    ("unfinished", GATES, "raise NotImplementedError"),
+    ("shape-dependent", GATES, Z + "return y if len(x) > 1 else x"),
+    ("shape-dependent", GATES, Z + "return y if x.shape[1] % 2 else 2 * y"),
+    ("mode-dependent", GATES, Z + "return y if self.training else x"),
+    ("weights-changed", GATES, "self.gate.weight.data.abs_()\n" + SWIGLU),
+    ("needs-contiguous", GATES, "s = x.shape\nx = x.view(-1, s[-1])\n" + Z
+     + "return y.view(s)"),
+    ("dtype-fixed", GATES, Z + "return y.double().float()"),
+    ("gradient-detached", GATES, gated("self.down(F.silu(g) * u.detach())")),
+    ("mixes-positions", GATES, gated("self.down(F.silu(g) @ u.mT @ g)")),
+    ("wrong-values", GATES, gated("self.down(F.silu(1.702 * g) * u)")),
+    ("exception", GATES.replace("self.up", "self.pu"), SWIGLU),
+    ("exception", GATES.replace(ROUND, "8 * d / 3"), SWIGLU),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name, init, forward", HIDDEN_SWIGLU)
+def test_a_swiglu_with_a_hidden_fault_is_named(name, init, forward):
+    start = time.process_time()
+    result = swiglu(written(init, forward))
+    assert (result.status, result.mistake) == ("failed", name), result
+    assert time.process_time() - start < 1.5
 
 
 def test_the_widths_of_a_fused_swiglu_are_named():
@@ -580,16 +776,12 @@ def stubs(signature):
         None,
         ...,
         type("Empty", (nn.Module,), {}),
-        written("raise NotImplementedError", "return x", signature),
         written("...", "raise NotImplementedError", signature),
-        written("self.l = nn.Linear(2, 2)", "pass", signature),
-        written("self.a = 1", "...", signature),
-        written("self.a = 1", '"""Bend x."""', signature),
         written("", "raise NotImplementedError('todo')", signature),
     ]
 
 
-@pytest.mark.parametrize("number", range(9))
+@pytest.mark.parametrize("number", range(5))
 @pytest.mark.parametrize("check", [gelu, feed_forward, swiglu])
 def test_a_stub_is_not_attempted(check, number):
     signature = "self" if check is gelu else "self, cfg"
@@ -597,10 +789,38 @@ def test_a_stub_is_not_attempted(check, number):
     assert (result.status, result.mistake) == ("not attempted", None)
 
 
-def test_a_stub_behind_right_layers_is_not_attempted():
-    stub = "raise NotImplementedError"
-    assert feed_forward(written(INIT, stub)).status == "not attempted"
-    assert swiglu(written(GATES, stub)).status == "not attempted"
+@pytest.mark.parametrize(
+    "check, name, init, forward",
+    [
+        (gelu, "unfinished", "raise NotImplementedError", "return x"),
+        (gelu, "unfinished", "self.a = 1", "..."),
+        (gelu, "unfinished", "self.a = 1", '"""Bend x."""'),
+        (gelu, "extra-parameters", "self.l = nn.Linear(2, 2)", "pass"),
+        (gelu, "raise-left", "", f"y = {HALF}\nraise NotImplementedError"),
+        (feed_forward, "unfinished", "raise NotImplementedError", CALL),
+        (feed_forward, "not-registered", "self.a = 1", "..."),
+        (feed_forward, "width-hardcoded", "self.l = nn.Linear(2, 2)", "pass"),
+        (feed_forward, "unfinished", INIT, "raise NotImplementedError"),
+        (feed_forward, "raise-left", INIT, f"raise NotImplementedError\n{CALL}"
+         ),
+        (swiglu, "unfinished", "raise NotImplementedError", SWIGLU),
+        (swiglu, "not-registered", "self.a = 1", '"""Bend x."""'),
+        (swiglu, "width-hardcoded", "self.l = nn.Linear(2, 2)", "pass"),
+        (swiglu, "unfinished", GATES, "raise NotImplementedError"),
+    ],
+)  # fmt: skip
+def test_a_half_is_judged_before_the_other_is_written(
+    check, name, init, forward
+):
+    signature = "self" if check is gelu else "self, cfg"
+    result = check(written(init, forward, signature))
+    assert (result.status, result.mistake) == ("failed", name), result
+
+
+def test_the_public_configuration_may_be_another(monkeypatch):
+    monkeypatch.setitem(gptlib.GPT_CONFIG_124M, "emb_dim", 4)
+    assert feed_forward(RIGHT_FF["two layers"]).status == "passed"
+    assert swiglu(RIGHT_SWIGLU["the reference"]).status == "passed"
 
 
 @pytest.mark.parametrize(

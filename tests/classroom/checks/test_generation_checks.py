@@ -2,13 +2,14 @@
 
 import copy
 import functools
+import random
 
 import pytest
 import torch
 from renamed import renamed
 
 from classroom.checks.generation import batch_prompts, generate, stop_at_end
-from gptlib import generate_text_simple
+from gptlib import GPT2_CONFIGS, GPT_CONFIG_124M, generate_text_simple
 
 LOOP = """
 def answer(model, idx, max_new_tokens, context_size):
@@ -46,7 +47,12 @@ def answer(model, idx, max_new_tokens, context_size):
         out[:, i] = scores[:, -1].topk(1).indices.squeeze(-1)
     return out
 """
-SPACE = {"torch": torch, "generate_text_simple": generate_text_simple}
+SPACE = {
+    "torch": torch,
+    "random": random,
+    "copy": copy,
+    "generate_text_simple": generate_text_simple,
+}
 
 
 def made(source, *changes):
@@ -135,6 +141,27 @@ RIGHT = {
                       ("with torch.no_grad()", "if True")),
     "forward": made(LOOP, ("model(context)", "model.forward(context)")),
     "int32 inside": made(LOOP, ("model(context)", "model(context.int())")),
+    "eval": made(LOOP, ("    for", "    model.eval()\n    for")),
+    "eval in the loop": made(WHILE, ("        text", "        model.eval()\n"
+                                     "        text")),
+    "size of the model": made(
+        LOOP, ("    for", "    context_size = min(context_size, "
+               "model.pos_emb.num_embeddings)\n    for")),
+    "device of the model": made(
+        LOOP, ("    for", "    idx = idx.to(next(model.parameters()).device)"
+               "\n    for")),
+    "vocabulary of the model": made(
+        LOOP, ("logits[:, -1, :]", "logits.reshape(len(idx), -1, model."
+               "out_head.out_features)[:, -1]")),
+    "last of the window": made(LOOP, ("[:, -1, :]",
+                                      "[:, context.shape[1] - 1]")),
+    "gradients put back": made(
+        LOOP, ("    for", "    before = torch.is_grad_enabled()\n"
+               "    torch.set_grad_enabled(False)\n    for"),
+        ("    return", "    torch.set_grad_enabled(before)\n    return")),
+    "none refused": made(LOOP, ("    for", "    assert max_new_tokens > 0\n"
+                                "    for")),
+    "double": made(LOOP, ("model(context)", "model(context).double()")),
     "prints": made(LOOP, ("    return", "    print(idx)\n    return")),
     "if crop": made(LOOP, ("idx[:, -context_size:]", "idx if idx.size(1) <= "
                            "context_size else idx[:, -context_size:]")),
@@ -147,6 +174,26 @@ RIGHT = {
 def test_right_loops_pass(answer):
     result = generate(answer)
     assert (result.status, result.mistake) == ("passed", None), result
+
+
+@pytest.mark.parametrize(
+    ("answer", "remarks"),
+    [(made(LOOP), 0), (RIGHT["eval"], 1), (mode_restored, 0),
+     (refuses_training, 0)],
+)  # fmt: skip
+def test_who_leaves_eval_mode_hears_of_it(answer, remarks):
+    """`model.eval()` is the notebook's own mend, so it is no mistake."""
+    message = generate(answer).message
+    assert message.count("comes back in evaluation mode") == remarks
+
+
+def test_learners_may_change_the_public_configurations(monkeypatch):
+    for cfg in (GPT_CONFIG_124M, *GPT2_CONFIGS.values()):
+        for key in cfg:
+            monkeypatch.setitem(cfg, key, 7)
+    assert generate(made(LOOP)).status == "passed"
+    assert stop_at_end(made(STOP)).status == "passed"
+    assert batch_prompts(made(BATCH)).status == "passed"
 
 
 CROP = "idx[:, -context_size:]"
@@ -272,9 +319,6 @@ WRONG = [
                                  ("if not torch.set_grad_enabled(False)",
                                   "torch.set_grad_enabled(False)\n"
                                   "        if True")]),
-    ("mode-changed", LOOP, [("    for", "    model.eval()\n    for")]),
-    ("mode-changed", WHILE, [("    count = 0", "    model.eval()\n"
-                              "    count = 0")]),
     ("mode-changed", LOOP, [("    return", "    model.train()\n    return")]),
     ("model-frozen", LOOP, [
         ("    for", "    model.requires_grad_(False)\n    for")]),
@@ -301,6 +345,45 @@ WRONG = [
                               "torch.hstack(out)")]),
     ("wrong-values", LOOP, [("dim=-1, keepdim=True)",
                              "dim=-1, keepdim=True) // 2 * 2")]),
+    # Right for most callers.
+    ("stops-early", LOOP, [("range(max_new_tokens)",
+                            "range(min(max_new_tokens, 30))")]),
+    ("position-of-whole-text", LOOP, [("[:, -1, :]",
+                                       "[:, idx.shape[1] - 1]")]),
+    ("not-last-position", LOOP, [("[:, -1, :]", "[:, len(context) - 1]")]),
+    ("not-last-position", LOOP, [("[:, -1, :]", "[:, context_size - 1]")]),
+    ("not-cropped", LOOP, [("-context_size:",
+                            "-model.pos_emb.num_embeddings:")]),
+    ("model-taken-apart", LOOP, [("model(context)",
+                                  "model.trf_blocks(context)")]),
+    ("generator-used", LOOP, [("    for", "    torch.manual_seed(0)\n"
+                               "    for")]),
+    ("generator-used", LOOP, [("    for", "    random.seed(0)\n    for")]),
+    ("generator-used", LOOP, [("softmax(last,", "softmax(last + 1e-9 * "
+                               "torch.rand(1),")]),
+    ("samples", LOOP, [(CHOICE, "probas.topk(2).indices[:, random.randrange("
+                        "2)][:, None]")]),
+    ("not-repeatable", LOOP, [
+        ("context_size):", "context_size, seen=[]):"),
+        ("    return idx", "    seen += [1]\n"
+         "    return idx if len(seen) < 5 else torch.cat((idx, idx), 1)")]),
+    ("dropout-in-evaluation", LOOP, [
+        ("    for", "    model.train()\n    for"),
+        ("    return", "    model.eval()\n    return")]),
+    ("gradients-turned-on", LOOP, [
+        ("    for", "    torch.set_grad_enabled(False)\n    for"),
+        ("    return", "    torch.set_grad_enabled(True)\n    return")]),
+    ("gradients-left", LOOP, [
+        ("    for", "    for p in model.parameters():\n"
+         "        p.grad = torch.zeros_like(p)\n    for")]),
+    ("weights-changed", LOOP, [
+        ("    return", "    model.tok_emb.weight.data.mul_(0.5)\n"
+         "    return")]),
+    ("exception", LOOP, [("    for", "    flat = idx.view(-1)\n    for")]),
+    ("wrong-shape", LOOP, [("    return idx", "    return idx.unique(dim=0) "
+                            "if len(idx) > 3 else idx")]),
+    ("wrong-shape", LOOP, [("    for", "    idx = idx[:3]\n    for")]),
+    ("exception", LOOP, [("(max_new_tokens):", "(max_new_token):")]),
     # Two at once: the first is named.
     ("first-window-kept", LOOP, [(CROP, "idx[:, :context_size]"),
                                  ("argmax", "argmin")]),
@@ -359,18 +442,28 @@ def raising(model, idx, max_new_tokens, context_size, end_id=None):
     raise NotImplementedError
 
 
-def half_a_stub(model, idx, max_new_tokens, context_size, end_id=None):
+def raise_left(model, idx, max_new_tokens, context_size, end_id=None):
     for _ in range(max_new_tokens):
         with torch.no_grad():
             raise NotImplementedError("later")
 
 
+def raise_above(model, idx, max_new_tokens, context_size, end_id=None):
+    raise NotImplementedError
+    return generate_text_simple(model, idx, max_new_tokens, context_size)
+
+
 @pytest.mark.parametrize("check", CHECKS)
-@pytest.mark.parametrize(
-    "stub", [None, ..., docstring_only, raising, half_a_stub]
-)
+@pytest.mark.parametrize("stub", [None, ..., docstring_only, raising])
 def test_stubs_are_not_attempted(check, stub):
     assert check(stub).status == "not attempted"
+
+
+@pytest.mark.parametrize("check", CHECKS)
+@pytest.mark.parametrize("written", [raise_left, raise_above])
+def test_a_raise_that_was_left_is_told(check, written):
+    result = check(written)
+    assert (result.status, result.mistake) == ("failed", "raise-left")
 
 
 @pytest.mark.parametrize("check", CHECKS)
@@ -454,7 +547,13 @@ def stop_recursive(model, idx, max_new_tokens, context_size, end_id):
 
 
 RIGHT_STOPS = [
-    made(STOP), made(STOP_LIST), stop_afterwards, stop_by_one, stop_recursive,
+    made(STOP), made(STOP_LIST), stop_by_one, stop_recursive,
+    made(STOP, ("    start", "    model.eval()\n    start")),
+    made(STOP, ("    start", "    context_size = min(context_size, "
+                "model.pos_emb.weight.shape[0])\n    start")),
+    made(STOP, ("idx_next.item() == end_id", "int(idx[:, -1]) == end_id")),
+    made(STOP, ("            break", "            max_new_tokens = 0\n"
+                "            break")),
     made(STOP, ("idx_next.item() == end_id", "idx_next == end_id")),
     made(STOP, ("idx_next.item() == end_id",
                 "torch.equal(idx_next, torch.tensor([[end_id]]))")),
@@ -465,6 +564,36 @@ RIGHT_STOPS = [
     made(STOP, ("        with torch.no_grad()", "        done = False\n"
                 "        with torch.no_grad()")),
 ]  # fmt: skip
+
+
+def stop_with_flag(model, idx, max_new_tokens, context_size, end_id):
+    done = False
+    for _ in range(max_new_tokens):
+        longer = generate_text_simple(model, idx, 1, context_size)
+        idx = idx if done else longer
+        done = done or bool(longer[0, -1] == end_id)
+    return idx
+
+
+def stop_a_round_late(model, idx, max_new_tokens, context_size, end_id):
+    new = None
+    for _ in range(max_new_tokens):
+        longer = generate_text_simple(model, idx, 1, context_size)
+        if new == end_id:
+            break
+        idx, new = longer, longer[0, -1]
+    return idx
+
+
+@pytest.mark.parametrize(
+    ("answer", "calls"),
+    [(stop_afterwards, 8), (stop_with_flag, 8), (stop_a_round_late, 4)],
+)
+def test_a_loop_that_is_cut_afterwards_has_not_stopped(answer, calls):
+    """The task: it returns as soon as it has appended end_id."""
+    result = stop_at_end(answer)
+    assert result.mistake == "runs-on-after-end", result
+    assert f"called {calls} times for 3 new tokens" in result.message
 
 
 @pytest.mark.parametrize("answer", RIGHT_STOPS)
@@ -520,7 +649,20 @@ WRONG_STOPS = [
     ("keepdim-missing", STOP, [(", keepdim=True", "")]),
     ("not-last-position", STOP, [("logits[:, -1]", "logits[:, 0]")]),
     ("gradient-kept", STOP, [("with torch.no_grad()", "if True")]),
-    ("mode-changed", STOP, [("    start", "    model.eval()\n    start")]),
+    ("stops-early", STOP, [("range(max_new_tokens)",
+                            "range(min(30, max_new_tokens))")]),
+    ("stops-early", STOP, [("== end_id", ">= end_id")]),
+    ("stops-early", STOP, [("== end_id:", "== end_id or end_id in seen:"),
+                           ("end_id):", "end_id, seen=[]):"),
+                           ("        if idx", "        seen += idx_next\n"
+                            "        if idx")]),
+    ("stops-late", STOP, [(TEST, "if end_id and idx_next.item() == end_id:")]),
+    ("stops-late", STOP, [(TEST, "if idx_next.item() is end_id:")]),
+    ("position-of-whole-text", STOP, [("[:, -1]", "[:, idx.shape[1] - 1]")]),
+    ("generator-used", STOP, [("    start", "    torch.manual_seed(123)\n"
+                               "    start")]),
+    ("mode-changed", STOP, [("            break", "            break\n"
+                             "    model.train()")]),
     ("returns-none", STOP, [("    return idx", "    idx")]),
     ("returns-none", STOP, [("    return idx", ""),
                             ("            break", "            return idx")]),
@@ -614,8 +756,33 @@ def padded_tensor(model, prompts, max_new_tokens, context_size):
     return [r.tolist() for r in rows]
 
 
+def each_once(model, prompts, max_new_tokens, context_size):
+    """Equal prompts go on equally."""
+    singly, done = made(SINGLY), {}
+    for prompt in map(tuple, prompts):
+        if prompt not in done:
+            (done[prompt],) = singly(
+                model, [[*prompt]], max_new_tokens, context_size
+            )
+    return [[*done[tuple(prompt)]] for prompt in prompts]
+
+
 RIGHT_BATCHES = [
-    made(BATCH), made(SINGLY), by_length, padded_tensor,
+    made(BATCH), each_once,
+    made(BATCH, ("    rows", "    model.eval()\n    rows")),
+    made(BATCH, ("[list(prompt) for prompt in prompts]",
+                 "copy.deepcopy(prompts)")),
+    made(BATCH, ("max(len(context) for context in contexts)",
+                 "context_size")),
+    made(BATCH, ("    rows", "    context_size = min(context_size, "
+                 "model.pos_emb.num_embeddings)\n    rows")),
+    # Hint 3, word for word.
+    made(BATCH, ("for row, context, scores in zip(rows, contexts, logits)",
+                 "for row, context in enumerate(contexts)"),
+         ("            row", "            length = len(context)\n"
+          "            rows[row]"),
+         ("scores[len(context) - 1]", "logits[row, length - 1]")),
+ made(SINGLY), by_length, padded_tensor,
     made(BATCH, ("[0] *", "[28] *")), made(BATCH, ("[0] *", "c[-1:] *")),
     made(BATCH, ("list(prompt)", "prompt.copy()")),
     made(BATCH, (".argmax().item()", ".topk(1).indices.tolist()[0]")),
@@ -631,6 +798,17 @@ RIGHT_BATCHES = [
 def test_right_batches_pass(answer):
     result = batch_prompts(answer)
     assert (result.status, result.mistake) == ("passed", None), result
+
+
+@pytest.mark.parametrize(
+    ("answer", "remarks"),
+    [(made(BATCH), 0), (padded_tensor, 0), (made(SINGLY), 1),
+     (each_once, 1), (by_length, 1)],
+)  # fmt: skip
+def test_who_runs_prompts_one_by_one_hears_of_it(answer, remarks):
+    """The task asks for the ids alone, and a hint calls that loop right."""
+    message = batch_prompts(answer).message
+    assert message.count("calls the model once for each") == remarks
 
 
 PLACE = "scores[len(context) - 1]"
@@ -708,8 +886,31 @@ WRONG_BATCHES = [
     ("nested-too-deep", SINGLY, [("idx[0].tolist()", "idx.tolist()")]),
     ("returns-none", BATCH, [("return rows", "print(rows)")]),
     ("gradient-kept", BATCH, [("with torch.no_grad()", "if True")]),
-    ("mode-changed", SINGLY, [("    out = []", "    out = []\n"
-                               "    model.eval()")]),
+    ("wrong-values", BATCH, [  # one prompt becomes what another one is
+        ("for row, context, scores in zip(rows, contexts, logits)",
+         "for row in rows"),
+        (PLACE, "logits[rows.index(row), len(contexts[rows.index(row)]) - 1]",
+         )]),
+    ("rows-missing", SINGLY, [
+        ("    out = []", "    out = {}"),
+        ("out.append(idx[0].tolist())",
+         "out[tuple(prompt)] = idx[0].tolist()"),
+        ("return out", "return list(out.values())")]),
+    ("rows-missing", BATCH, [("context_size):", "context_size, rows=[]):"),
+                             ("rows = [list", "rows += [list")]),
+    ("position-of-whole-text", BATCH, [("len(context) - 1",
+                                        "len(row) - 1")]),
+    ("wrong-length", BATCH, [("range(max_new_tokens)",
+                              "range(min(max_new_tokens, 30))")]),
+    ("wrong-length", BATCH, [
+        ("    return", "        if all(r[-1] in (0, 50256) for r in rows): "
+         "break\n    return")]),
+    ("ids-not-int", BATCH, [(".item()", ".float().item()")]),
+    ("ids-not-int", BATCH, [(".item()", ".numpy()[()]")]),
+    ("generator-used", BATCH, [("    rows", "    torch.manual_seed(1)\n"
+                                "    rows")]),
+    ("mode-changed", SINGLY, [("    return", "    model.train()\n"
+                               "    return")]),
     ("samples", BATCH, [(".argmax()", ".softmax(-1).multinomial(1)")]),
     ("limit-ignored", BATCH, [("for _ in range(max_new_tokens)",
                                "while True")]),

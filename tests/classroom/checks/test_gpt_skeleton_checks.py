@@ -272,6 +272,11 @@ WRONG = [
     ("not-a-module", changed(
         ("(nn.Module)", ""), ("        super().__init__()\n", ""))),
     ("wrong-type", changed((HEAD, HEAD + ", None"))),
+    ("created-in-other-order", changed(
+        ("        self.tok_emb = nn.Embedding(cfg[\"vocab_size\"], emb_dim)\n",
+         ""),
+        ("bias=False)", "bias=False)\n        self.tok_emb = "
+         "nn.Embedding(cfg[\"vocab_size\"], emb_dim)"))),
 ]  # fmt: skip
 
 
@@ -323,11 +328,6 @@ RIGHT_STYLES = {
     "einsum head": changed(
         (HEAD, 'return torch.einsum("bte,ve->btv", x, '
                "self.out_head.weight)")),
-    "another order": changed(
-        ("        self.tok_emb = nn.Embedding(cfg[\"vocab_size\"], emb_dim)\n",
-         ""),
-        ("bias=False)", "bias=False)\n        self.tok_emb = "
-         "nn.Embedding(cfg[\"vocab_size\"], emb_dim)")),
     "parameter as table": changed(
         ('nn.Embedding(cfg["context_length"], emb_dim)',
          'nn.Parameter(torch.zeros(cfg["context_length"], emb_dim))'),
@@ -376,11 +376,29 @@ class MySkeleton(nn.Module):
         STUB.replace("raise NotImplementedError", "pass"),
         STUB.replace("raise NotImplementedError", '"""Not yet."""'),
         "class MySkeleton(nn.Module):\n    pass",
-        changed((FORWARD, "        raise NotImplementedError\n")),
     ],
 )
 def test_stubs_are_not_attempted(source):
     assert skeleton(made(source)).status == "not attempted"
+
+
+@pytest.mark.parametrize(
+    "name, old, new",
+    [
+        ("unfinished", HEAD, HEAD),
+        ("head-bias", ", bias=False", ""),
+        ("wrong-number-of-blocks", 'cfg["n_layers"]', "4"),
+        ("created-in-other-order", "self.drop_emb = ", "self.drop_emb = 0\n"
+         "        self.out_head = nn.Linear(emb_dim, cfg['vocab_size'], 0)\n"
+         "        self.drop_emb = "),
+    ],
+)  # fmt: skip
+def test_a_written_init_is_judged_before_forward(name, old, new):
+    source = changed((FORWARD, "        raise NotImplementedError\n"))
+    if name != "unfinished":
+        source = changed((old, new), source=source)
+    result = skeleton(made(source))
+    assert (result.status, result.mistake) == ("failed", name), result
 
 
 def test_an_exception_names_its_line_and_cause():
@@ -397,7 +415,7 @@ def test_an_exception_names_its_line_and_cause():
         ("last-position-only", ["(3, 31)", "(3, 5, 31)"]),
         ("vocabulary-width-swapped", ["(12, 31)", "(31, 12)", "tok_emb"]),
         ("head-bias", ["31", "bias"]),
-        ("positions-wrong-device", ["meta", "cpu"]),
+        ("positions-wrong-device", ["another device", "(5,)", "CPU"]),
         ("dropout-unused", ["40%"]),
         ("wrong-drop-rate", ["0.4", "10%"]),
     ],
@@ -406,6 +424,21 @@ def test_messages_hold_what_matters(name, words):
     source = next(source for n, source in WRONG if n == name)
     message = skeleton(made(source)).message
     assert [word for word in words if word not in message] == [], message
+
+
+def test_no_cause_is_made_up():
+    twelve = skeleton(made(changed(('range(cfg["n_layers"])', "range(12)"))))
+    assert "emb_dim" not in twelve.message
+    table = 'nn.Embedding(cfg["context_length"], emb_dim)'
+    linear = table.replace("Embedding", "Linear")
+    linear = skeleton(made(changed((table, linear))))
+    assert linear.mistake == "wrong-part"
+    assert "Linear" in linear.message and "(12, 9)" in linear.message
+    public = skeleton(made(changed(
+        ('emb_dim = cfg["emb_dim"]',
+         'emb_dim = gptlib.GPT_CONFIG_124M["emb_dim"]'))))  # fmt: skip
+    assert public.mistake == "size-hardcoded"
+    assert "GPT_CONFIG_124M" in public.message
 
 
 # --- predict_shapes ------------------------------------------------------
@@ -461,6 +494,13 @@ WRONG_SHAPES = [
                       )]),
     ("wrong-signature", [("batch, tokens):", "tokens):"),
                          ("    vectors", "    batch = 2\n    vectors")]),
+    ("wrong-shape", [("return {", "one = tokens == 1\n    return {"),
+                     (T, '"tok_emb": vectors[one:]')]),
+    ("wrong-shape", [
+        ("    vectors", "    tokens = min(tokens, 9)\n    vectors")]),
+    ("wrong-shape", [('cfg["emb_dim"])\n', 'cfg["emb_dim"] / 1)\n')]),
+    ("wrong-type", [("return {", "return str({"), ("    }\n", "    })\n")]),
+    ("raise-left", [("return {", "raise NotImplementedError\n    return {")]),
     ("builds-a-model", [
         ("    vectors", "    model = gptlib.DummyGPTModel(cfg)\n"
                         "    vectors")]),
@@ -547,6 +587,17 @@ WRONG_TRIPS = [
     ("text-changed", [(D, D + ".upper()")]),
     ("wrong-ids", [(E, E + "[1:]")]),
     ("ids-sorted", [(f"ids, {D}", f"sorted(ids), {D}")]),
+    ("text-not-decoded", [(f"return ids, {D}", f"{D}\n    return ids, text")]),
+    ("text-not-decoded", [(D, "text.encode().decode()")]),
+    ("text-not-decoded", [(D, "''.join(list(text))")]),
+    ("wrong-ids", [(f"ids, {D}", f"list(set(ids)), {D}")]),
+    ("wrong-ids", [("(text):", "(text, K=[]):"), ("    ids = ", "    K += "),
+                   ("return ids, ", "return K, "), ("(ids)", "(K)")]),
+    ("wrong-type", [(f"ids, {D}", f"{D}, len(ids)")]),
+    ("text-changed", [(D, "''.join(tokenizer.decode([i], errors='ignore') "
+                          "for i in ids)")]),
+    ("raise-left", [
+        ("return ids", "raise NotImplementedError\n    return ids")]),
     ("wrong-signature", [("(text):", "():"),
                          ("    ids", "    text = 'Hi'\n    ids")]),
 ]  # fmt: skip
@@ -570,6 +621,15 @@ def test_each_wrong_trip_is_named(name, pairs):
         [(E, "tokenizer.encode(text, disallowed_special=())")],
         [(D, "b''.join(tokenizer.decode_tokens_bytes(ids)).decode()")],
         [(D, "tokenizer.decode_bytes(ids).decode('utf-8')")],
+        [(D, "tokenizer.decode_batch([ids])[0]")],
+        [
+            (
+                D,
+                "b''.join(tokenizer.decode_single_token_bytes(i) "
+                "for i in ids).decode('utf-8')",
+            )
+        ],
+        [("    ids", "    if not text:\n        return [], ''\n    ids")],
     ],
 )
 def test_right_trips_pass(pairs):

@@ -24,7 +24,13 @@ import torch
 from torch import nn
 from classroom import checks
 """
-RIGHT = "class MyLayerNorm(nn.LayerNorm):\n    pass"
+RIGHT = """
+class MyLayerNorm(nn.LayerNorm):
+    def forward(self, x):
+        c = x - x.mean(-1, keepdim=True)
+        var = c.square().mean(-1, keepdim=True)
+        return self.weight * c / torch.sqrt(var + self.eps) + self.bias
+"""
 WRONG = """
 class MyRMSNorm(nn.Module):
     def __init__(self, emb_dim):

@@ -1,7 +1,11 @@
 """A learner's code can neither break a check nor bend it."""
 
+import os
 import random
+import sys
+import threading
 import time
+import warnings
 
 import numpy
 import pytest
@@ -40,12 +44,6 @@ class Empty(nn.Module):
     pass
 
 
-class OnlyInit(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.layer = nn.Linear(2, 2)
-
-
 class StubForward(nn.Module):
     def __init__(self):
         super().__init__()
@@ -66,19 +64,12 @@ class Plain:
     "answer",
     [
         None, ..., quiet, ellipsis, raising, raising_with_text, Empty,
-        OnlyInit, StubForward, EllipsisForward, Plain, lambda x: None,
+        StubForward, EllipsisForward, Plain, lambda x: None,
     ],
 )  # fmt: skip
 def test_an_untouched_stub_is_not_attempted(answer):
     result = doubles(answer)
     assert (result.status, result.mistake) == ("not attempted", None)
-
-
-def test_a_stub_deeper_down_is_not_attempted():
-    def answer(x):
-        return raising(x)
-
-    assert doubles(answer).status == "not attempted"
 
 
 def test_right_and_wrong():
@@ -165,34 +156,141 @@ def test_prints_are_kept_out(capsys):
     assert capsys.readouterr().out == ""
 
 
+def observed():
+    """All of torch's and Python's state that an answer could change."""
+    return {
+        "dtype": torch.get_default_dtype(),
+        "device": torch.get_default_device(),
+        "threads": torch.get_num_threads(),
+        "grad": torch.is_grad_enabled(),
+        "inference": torch.is_inference_mode_enabled(),
+        "autocast": torch.is_autocast_enabled("cpu"),
+        "deterministic": torch.are_deterministic_algorithms_enabled(),
+        "anomaly": torch.is_anomaly_enabled(),
+        "precision": torch.get_float32_matmul_precision(),
+        "modes": torch.overrides._get_current_function_mode_stack(),
+        "printed": repr(torch.tensor([1.23456789])),
+        "generators": (
+            torch.get_rng_state().tolist(),
+            random.getstate(),
+            numpy.random.get_state()[1].tolist(),
+        ),
+        "warnings": (list(warnings.filters), warnings.showwarning),
+        "python": (
+            os.getcwd(), dict(os.environ), list(sys.path),
+            sys.getrecursionlimit(), sys.stdout, sys.stderr, sys.getprofile(),
+            threading.stack_size(),
+        ),
+    }  # fmt: skip
+
+
+def changes_everything(x):
+    torch.set_default_dtype(torch.float64)
+    torch.set_default_device("meta")
+    torch.set_grad_enabled(False)
+    torch.set_num_threads(1)
+    torch.use_deterministic_algorithms(True)
+    torch.autograd.set_detect_anomaly(True)
+    torch.set_float32_matmul_precision("medium")
+    torch.set_printoptions(precision=1)
+    torch.autocast("cpu", torch.bfloat16).__enter__()
+    torch.inference_mode().__enter__()
+    torch.manual_seed(5), random.seed(5), numpy.random.seed(5)
+    warnings.simplefilter("error")
+    os.chdir("/")
+    os.environ["LEARNER"] = "was here"
+    sys.path.insert(0, "/nowhere")
+    sys.setrecursionlimit(400)
+    return 2 * x
+
+
 def test_surroundings_are_as_before():
+    torch.set_num_threads(2)
+    before = observed()
+    assert doubles(changes_everything).status == "passed"
+    assert observed() == before
+
+
+@pytest.mark.parametrize(
+    "mode",
+    [
+        lambda: torch.no_grad(),
+        lambda: torch.inference_mode(),
+        lambda: torch.device("meta"),
+        lambda: torch.autocast("cpu", torch.bfloat16),
+    ],
+)
+def test_a_check_is_the_same_in_every_mode(mode):
     def answer(x):
-        torch.set_default_dtype(torch.float64)
-        torch.set_default_device("meta")
-        torch.set_grad_enabled(False)
-        torch.set_num_threads(1)
-        torch.manual_seed(5), torch.rand(3)
-        random.seed(5), numpy.random.seed(5)
+        layer = nn.Linear(3, 3)
+        out = layer(torch.ones(2, 3))
+        out.sum().backward()
+        assert layer.weight.grad.dtype == out.dtype == torch.float32
+        assert out.device.type == "cpu"
         return 2 * x
 
-    torch.set_num_threads(2)
-    states = (
-        torch.get_rng_state().tolist(),
-        random.getstate(),
-        numpy.random.get_state()[1].tolist(),
+    with mode():
+        before = observed()
+        result = doubles(answer)
+        assert observed() == before
+    assert result.status == "passed", result
+
+
+class Watching(torch.overrides.TorchFunctionMode):
+    def __init__(self):
+        super().__init__()
+        self.seen = []
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        self.seen.append(func)
+        return func(*args, **(kwargs or {}))
+
+
+def test_a_mode_of_the_learners_sees_nothing_of_a_check():
+    with Watching() as mode:
+        assert doubles(lambda x: int(2 * torch.ones(x).sum())).mistake is None
+        assert mode.seen == []
+
+
+def test_it_works_in_a_thread_of_the_learners():
+    results = []
+    thread = threading.Thread(
+        target=lambda: results.append(doubles(lambda x: 2 * x))
     )
-    with torch.no_grad():
-        assert doubles(answer).status == "passed"
-        assert not torch.is_grad_enabled()
-    assert torch.is_grad_enabled()
-    assert torch.get_default_dtype() == torch.float32
-    assert torch.get_default_device() == torch.device("cpu")
-    assert torch.get_num_threads() == 2
-    assert states == (
-        torch.get_rng_state().tolist(),
-        random.getstate(),
-        numpy.random.get_state()[1].tolist(),
-    )
+    thread.start()
+    thread.join()
+    assert results[0].status == "passed"
+
+
+def test_what_hangs_in_a_thread_is_stopped_too(monkeypatch):
+    monkeypatch.setattr(guard, "SECONDS", 0.2)
+
+    def answer(x):
+        while True:
+            pass
+
+    results = []
+    thread = threading.Thread(target=lambda: results.append(doubles(answer)))
+    thread.start()
+    thread.join(5)
+    assert results[0].mistake == "too-slow"
+
+
+def test_what_waits_forever_is_left_behind(monkeypatch):
+    monkeypatch.setattr(guard, "SECONDS", 0.1)
+    start = time.monotonic()
+    assert doubles(lambda x: time.sleep(20)).mistake == "too-slow"
+    assert time.monotonic() - start < 5
+
+
+def test_waiting_for_a_busy_machine_is_no_fault(monkeypatch):
+    monkeypatch.setattr(guard, "SECONDS", 0.5)
+
+    def answer(x):
+        time.sleep(1)  # as if other processes had the processor
+        return 2 * x
+
+    assert doubles(answer).status == "passed"
 
 
 def test_a_check_starts_from_a_known_state():

@@ -276,19 +276,50 @@ class WithHelper(nn.Module):
         return torch.addcmul(self.shift, self.scale, self.normalized(x))
 
 
-RIGHT = {
-    "the reference": written(INIT, FORWARD),
+class WrittenOut(nn.LayerNorm):
+    def forward(self, x):
+        return helper(x) * self.weight + self.bias
+
+
+# The task: "LayerNorm from a blank page". torch's own is not written at all.
+READY_MADE = {
     "gptlib's": gptlib.LayerNorm,
     "nn.LayerNorm": nn.LayerNorm,
     "renamed": Renamed,
     "properties": WithNames,
-    "a helper": WithHelper,
     "lambda": lambda emb_dim: nn.LayerNorm(emb_dim, eps=1e-5),
     "wrapped": written("self.n = nn.LayerNorm(emb_dim)", "return self.n(x)"),
-    "unbiased=False": written(INIT, FORWARD.replace(
-        "correction=0", "unbiased=False")),
     "F.layer_norm": written(INIT, "return F.layer_norm(x, self.scale.shape, "
                             "self.scale, self.shift, self.eps)"),
+    "plain, then scaled": written(
+        INIT, "n = torch.native_layer_norm(x, x.shape[-1:], None, None, "
+        "self.eps)[0]\nreturn self.scale * n + self.shift"),
+    "torch.ops": written(
+        INIT, "return torch.ops.aten.layer_norm.default(x, x.shape[-1:], "
+        "self.scale, self.shift, self.eps)"),
+    "another norm": written(
+        INIT, "rows = F.group_norm(x.reshape(-1, x.shape[-1]), 1, eps=1e-5)\n"
+        "return self.scale * rows.reshape(x.shape) + self.shift"),
+    "rms_norm of distances": written(
+        INIT, "c = x - x.mean(-1, keepdim=True)\nreturn self.shift + "
+        "F.rms_norm(c, x.shape[-1:], self.scale, self.eps)"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("style", READY_MADE)
+def test_torchs_own_layer_norm_is_no_answer(style):
+    result = layer_norm(READY_MADE[style])
+    assert (result.status, result.mistake) == ("failed", "ready-made"), result
+    assert "values are right" in result.message
+    assert "_norm" in result.message
+
+
+RIGHT = {
+    "the reference": written(INIT, FORWARD),
+    "a helper": WithHelper,
+    "on torch's parameters": WrittenOut,
+    "unbiased=False": written(INIT, FORWARD.replace(
+        "correction=0", "unbiased=False")),
     "solution": written(INIT, (
         "centered = x - x.mean(dim=-1, keepdim=True)\n"
         "var = centered.square().mean(dim=-1, keepdim=True)\n"
@@ -329,6 +360,33 @@ RIGHT = {
         "y = x.clone()\ny -= x.mean(-1, keepdim=True)\n"
         "return y / torch.sqrt(x.var(-1, keepdim=True, correction=0) + 1e-5)"
         " * self.scale + self.shift")),
+    "a centering matrix": written(INIT, (
+        "d = x.shape[-1]\nc = x @ (torch.eye(d, dtype=x.dtype, "
+        "device=x.device) - 1 / d)\nms = (c * c).sum(-1, keepdim=True) / d\n"
+        "return self.scale * c * torch.rsqrt(ms + self.eps) + self.shift")),
+    "in float64": written(INIT, (
+        "z = x.double()\ns, m = torch.std_mean(z, -1, correction=0, "
+        "keepdim=True)\nz = (z - m) / (s.square() + self.eps).sqrt()\n"
+        "return (self.scale * z + self.shift).to(x.dtype)")),
+    "a row calls itself": written(INIT, (
+        "if x.dim() > 1:\n    return torch.stack([self(row) for row in x])\n"
+        "m = sum(x) / len(x)\nv = sum((x - m) ** 2) / len(x)\n"
+        "return self.scale * (x - m) / (v + self.eps) ** 0.5 + self.shift")),
+    "a dict of parameters": written(
+        "self.p = nn.ParameterDict({'scale': torch.ones(emb_dim), "
+        "'shift': torch.zeros(emb_dim)})",
+        "n = x - x.mean(-1, True)\nn = n / (n.square().mean(-1, True) + 1e-5)"
+        ".sqrt()\nreturn torch.einsum('...d,d->...d', n, self.p['scale'])"
+        " + self.p['shift']"),
+    "columns": written(INIT, (
+        "x, shape = x.reshape(-1, x.shape[-1]).T, x.shape\n"
+        "n = (x - x.mean(0)) / torch.sqrt(x.var(0, correction=0) + 1e-5)\n"
+        "return (n.T * self.scale + self.shift).reshape(shape)")),
+    "a feature at a time": written(INIT, (
+        "m = torch.zeros(x.shape[:-1], dtype=x.dtype, device=x.device)\n"
+        "for i in range(x.shape[-1]):\n    m = m + x[..., i] / x.shape[-1]\n"
+        "c = x - m[..., None]\nv = (c**2).mean(-1, keepdim=True)\n"
+        "return c / (v + self.eps).sqrt() * self.scale + self.shift")),
 }  # fmt: skip
 
 
@@ -341,8 +399,52 @@ def test_a_right_layer_norm_passes(style):
 
 
 def test_other_names_are_remarked():
-    assert "weight and bias" in layer_norm(nn.LayerNorm).message
-    assert "remark" not in layer_norm(gptlib.LayerNorm).message
+    assert "weight and bias" in layer_norm(WrittenOut).message
+    assert "remark" not in layer_norm(RIGHT["the reference"]).message
+
+
+Y = FORWARD.replace("return", "y =")
+# Each is right on the first inputs that one would think of.
+HIDDEN_FAULTS = [
+    ("shape-dependent", INIT, Y + "return y if x.shape[0] > 1 else x"),
+    ("shape-dependent", INIT, Y + "return y if x.dim() < 4 else y.flip(1)"),
+    ("wrong-shape", INIT, Y + "return y.squeeze()"),
+    ("width-hardcoded", INIT, Y + "return y * (2 - x.shape[-1] % 2)"),
+    ("remembers-calls", INIT + "self.m = None",
+     "m = x.mean(-1, keepdim=True)\nself.m = m if self.m is None else self.m\n"
+     "m = self.m if self.m.shape == m.shape else m\n"
+     + FORWARD.replace("mean = x.mean(dim=-1, keepdim=True)", "mean = m")),
+    ("remembers-calls", INIT + "self.kept = {}",
+     Y + "return self.kept.setdefault(x.shape, y.detach()) * 0.5 + y / 2"),
+    ("only-2d-and-more", INIT, Y + "return y if x.dim() > 1 else x"),
+    ("only-2d-and-more", INIT, "rows = x.shape[-2]\n" + FORWARD),
+    ("needs-contiguous", INIT, "s = x.shape\nx = x.view(-1, s[-1])\n"
+     + Y + "return y.view(s)"),
+    ("dtype-dependent", INIT, Y + "return y if x.dtype == torch.float32 "
+     "else x"),
+    ("dtype-fixed", INIT, Y + "return y.float()"),
+    ("weights-changed", INIT, "self.scale.data.fill_(1)\n" + FORWARD),
+    ("weights-changed", INIT, "self.shift.data.mul_(0.9)\n" + FORWARD),
+    ("mode-changed", INIT, "self.eval()\n" + FORWARD),
+    ("gradients-turned-off", INIT, Y + "torch.set_grad_enabled(False)\n"
+     "return y"),
+    ("generator-used", INIT, "torch.manual_seed(0)\n" + FORWARD),
+    ("gradient-detached", INIT, FORWARD.replace(
+        "self.scale *", "self.scale.detach() *")),
+    ("device-fixed", INIT, Y + "return y + torch.zeros(x.shape[-1], "
+     "dtype=x.dtype)"),
+    ("extra-parameters", INIT.replace("1e-5", "nn.Parameter(torch.tensor("
+                                      "1e-5))", 1), FORWARD),
+    ("constant-rows", INIT, Y + "return y + (y == self.shift).all(-1, True)"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name, init, forward", HIDDEN_FAULTS)
+def test_a_fault_that_hides_is_named(name, init, forward):
+    start = time.process_time()
+    result = layer_norm(written(init, forward))
+    assert (result.status, result.mistake) == ("failed", name), result
+    assert time.process_time() - start < 1.5
 
 
 WRONG_RMS = [
@@ -429,12 +531,37 @@ class SubclassedRMS(nn.RMSNorm):
         super().__init__(emb_dim, eps=1e-5)
 
 
-RIGHT_RMS = {
-    "the reference": written(RMS_INIT, RMS_FORWARD),
+READY_MADE_RMS = {
     "nn.RMSNorm": SubclassedRMS,
     "lambda": lambda emb_dim: nn.RMSNorm(emb_dim, eps=1e-5),
     "F.rms_norm": written(RMS_INIT, "return F.rms_norm(x, self.scale.shape, "
                           "self.scale, self.eps)"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("style", READY_MADE_RMS)
+def test_torchs_own_rms_norm_is_no_answer(style):
+    result = rms_norm(READY_MADE_RMS[style])
+    assert (result.status, result.mistake) == ("failed", "ready-made"), result
+    assert "torch's own rms_norm" in result.message
+
+
+RIGHT_RMS = {
+    "the reference": written(RMS_INIT, RMS_FORWARD),
+    "a longer vector": written(RMS_INIT, (
+        "d = x.shape[-1]\neps = torch.full_like(x[..., :1], (d * 1e-5)**0.5)\n"
+        "norm = torch.linalg.vector_norm(torch.cat([x, eps], -1), dim=-1)\n"
+        "return self.scale * x * d**0.5 / norm[..., None]")),
+    "in float64": written(RMS_INIT, (
+        "z = x.double()\nz = z / (z.pow(2).mean(-1, True) + 1e-5).sqrt()\n"
+        "return z.to(x) * self.scale")),
+    "a row calls itself": written(RMS_INIT, (
+        "if x.dim() > 1:\n    return torch.stack([self(row) for row in x])\n"
+        "return self.scale * x / (x.dot(x) / len(x) + self.eps) ** 0.5")),
+    "columns": written(RMS_INIT, (
+        "x, shape = x.reshape(-1, x.shape[-1]).T, x.shape\n"
+        "n = x / torch.sqrt((x * x).mean(0) + 1e-5)\n"
+        "return n.T.reshape(shape) * self.scale")),
     "rsqrt": written(RMS_INIT, "n = x * torch.rsqrt(x.pow(2).mean(-1, "
                      "keepdim=True) + self.eps)\nreturn n * self.scale"),
     "norm": written(RMS_INIT, "ms = x.norm(dim=-1, keepdim=True) ** 2 / "
@@ -469,19 +596,7 @@ class NotebookStub(nn.Module):
         raise NotImplementedError
 
 
-STUBS = [
-    None,
-    ...,
-    type("Empty", (nn.Module,), {}),
-    NotebookStub,
-    OnlyInit,
-    written(INIT, "raise NotImplementedError"),
-    written(INIT, "..."),
-    written(INIT, "pass"),
-    written(INIT, '"""Normalize x."""'),
-    written("raise NotImplementedError", FORWARD),
-    written(INIT, "y = x.mean(-1)\nraise NotImplementedError('rest')"),
-]
+STUBS = [None, ..., type("Empty", (nn.Module,), {}), NotebookStub]
 
 
 @pytest.mark.parametrize("check", [layer_norm, rms_norm])
@@ -489,6 +604,35 @@ STUBS = [
 def test_a_stub_is_not_attempted(check, stub):
     result = check(stub)
     assert (result.status, result.mistake) == ("not attempted", None)
+
+
+HALVES = [
+    ("unfinished", INIT, "raise NotImplementedError"),
+    ("unfinished", INIT, "..."),
+    ("unfinished", INIT, "pass"),
+    ("unfinished", INIT, '"""Normalize x."""'),
+    ("unfinished", "raise NotImplementedError", FORWARD),
+    ("raise-left", INIT, "y = x.mean(-1)\nraise NotImplementedError('rest')"),
+    ("raise-left", INIT, "raise NotImplementedError\n" + FORWARD),
+    ("scale-not-ones", INIT.replace("ones", "zeros"), "..."),
+    ("parameter-shape", INIT.replace("emb_dim", "768"), "pass"),
+]
+
+
+@pytest.mark.parametrize("name, init, forward", HALVES)
+def test_a_half_written_norm_is_told_what_its_half_is_like(
+    name, init, forward
+):
+    assert layer_norm(written(init, forward)).mistake == name
+    rms_init = init.replace("self.shift = nn.Parameter(torch.zeros(", "(((")
+    rms_init = "\n".join(x for x in rms_init.split("\n") if "(((" not in x)
+    rms_forward = RMS_FORWARD if init.startswith("raise") else forward
+    assert rms_norm(written(rms_init, rms_forward)).mistake == name
+
+
+def test_half_an_init_without_forward_is_judged():
+    assert layer_norm(OnlyInit).mistake == "shift-missing"
+    assert rms_norm(OnlyInit).mistake == "forward-missing"
 
 
 @pytest.mark.parametrize("check", [layer_norm, rms_norm])
@@ -561,3 +705,34 @@ def test_a_diagnosis_takes_less_than_a_second():
 @pytest.mark.parametrize("check", [layer_norm, rms_norm])
 def test_there_are_three_hints(check):
     assert len(HINTS[check.__name__]) == 3
+
+
+CAUSES = [
+    # what was written, the mistake's name, words that are true of it
+    ({"self.scale * (": "self.scale @ ("}, "square-only", "`@`"),
+    ({"self.scale * (x - mean)": "(x - mean) @ self.scale"}, "square-only",
+     "`@`"),
+    ({"return self.scale * (x - mean)": "n = (x - mean)",
+      "+ self.shift": "\nreturn self.scale @ n + self.shift"}, "exception",
+     "`@`"),
+    ({"(x - mean)": "((x - mean) @ torch.ones_like(x).mT)"}, "square-only",
+     "(4, 5)"),
+    ({"var + self.eps": "var * -torch.inf"}, "wrong-values", "inf * 0"),
+    ({"dim=-1, keepdim=True)": "dim=-1)"}, "keepdim-missing", "(4, 1)"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("edit, name, words", CAUSES)
+def test_a_cause_is_told_only_where_it_fits(edit, name, words):
+    forward = FORWARD
+    for old, new in edit.items():
+        forward = forward.replace(old, new)
+    result = layer_norm(written(INIT, forward))
+    assert result.mistake == name, result
+    assert words in result.message
+
+
+def test_the_public_configuration_may_be_another(monkeypatch):
+    monkeypatch.setitem(gptlib.GPT_CONFIG_124M, "emb_dim", 4)
+    assert layer_norm(RIGHT["the reference"]).status == "passed"
+    assert rms_norm(RIGHT_RMS["the reference"]).status == "passed"

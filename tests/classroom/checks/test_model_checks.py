@@ -10,6 +10,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import gptlib
+from classroom.checks.gpt_skeleton import skeleton
 from classroom.checks.model import broken_models, gpt_model
 from gptlib import (
     GPT_CONFIG_124M,
@@ -462,17 +463,17 @@ class Block(nn.Module):
         return x + self.drop(self.mlp(self.ln2(x)))
 TransformerBlock = Block
 """
-OTHER_ORDER = """
+APPENDED = """
 d, v = cfg["emb_dim"], cfg["vocab_size"]
-self.out_head = nn.Linear(d, v, bias=False)
-self.final_norm = nn.LayerNorm(d)
-self.trf_blocks = nn.ModuleList()
-for _ in range(cfg["n_layers"]):
-    self.trf_blocks.append(TransformerBlock(cfg))
-self.drop_emb = nn.Dropout(p=cfg["drop_rate"])
 self.tok_emb, self.pos_emb = (
     nn.Embedding(rows, d) for rows in (v, cfg["context_length"])
 )
+self.drop_emb = nn.Dropout(p=cfg["drop_rate"])
+self.trf_blocks = nn.ModuleList()
+for _ in range(cfg["n_layers"]):
+    self.trf_blocks.append(TransformerBlock(cfg))
+self.final_norm = nn.LayerNorm(d)
+self.out_head = nn.Linear(d, v, bias=False)
 """
 LOOPED = FORWARD.replace(STACK, loop("x = block(x)"))
 
@@ -488,14 +489,15 @@ RIGHT = {
         "x = self.trf_blocks(self.drop_emb(x))\n"
         "return self.out_head(self.final_norm(x))"
     ),
-    "module list": made(LOOPED, OTHER_ORDER),
+    "module list": made(LOOPED, APPENDED),
     "looped Sequential": made(LOOPED),
     "own block": made(FORWARD, OWN_BLOCK + INIT),
     "layer norm of torch": made(init=INIT.replace("Layer", "nn.Layer")),
     "deep copies": made(
         init=INIT.replace(
             BLOCKS,
-            "*[copy.deepcopy(b) for b in [TransformerBlock(cfg)] * 4]",
+            "*[copy.deepcopy(b) for b in [TransformerBlock(cfg)] "
+            '* cfg["n_layers"]]',
         )
     ),
     "slice of the table": with_forward(
@@ -589,9 +591,154 @@ class Dots(GPTModel):
     def forward(self, in_idx): ...
 
 
-@pytest.mark.parametrize("stub", [Empty, InitOnly, ForwardOnly, Dots])
-def test_stubs(stub):
-    assert gpt_model(stub).status == "not attempted"
+def test_stubs():
+    assert gpt_model(Empty).status == "not attempted"
+    for half in (InitOnly, ForwardOnly, Dots):
+        assert_wrong(gpt_model, half, "unfinished")
+
+
+# --- both models -----------------------------------------------------------
+
+DUMMY = INIT.replace("= LayerNorm", "= gptlib.DummyLayerNorm").replace(
+    "[TransformerBlock", "[gptlib.DummyTransformerBlock"
+)
+POS = 'self.pos_emb = nn.Embedding(cfg["context_length"], emb_dim)\n'
+OUT = 'self.out_head = nn.Linear(emb_dim, cfg["vocab_size"], bias=False)\n'
+TOKENS = 'nn.Embedding(cfg["vocab_size"], emb_dim'
+GIVE = f"return {HEAD}"
+# What is put in place of what, in forward or in __init__.
+EITHER = [
+    ("remembers-calls", GIVE, "y = self.out_head(x)\n"
+     "y = y * getattr(self, 'factor', 1)\n"
+     "if not self.training and len(x) == 1 and len(x[0]) == 2:\n"
+     "    self.factor = 2\nreturn y"),
+    ("remembers-calls", GIVE, "y = self.out_head(x)\n"
+     "self.most = max(getattr(self, 'most', 0), len(x[0]))\n"
+     "return y + self.most - len(x[0])"),
+    ("needs-contiguous", "self.tok_emb(in_idx)",
+     "self.tok_emb(in_idx.view(-1)).view(*in_idx.shape, -1)"),
+    ("generator-used", GIVE, f"torch.rand(1)\n{GIVE}"),
+    ("dropout-repeated", "positions =", "torch.manual_seed(1)\npositions ="),
+    ("dropout-repeated", "positions =",
+     "if self.training:\n    torch.manual_seed(1)\npositions ="),
+    ("mode-changed", "positions =", "self.eval()\npositions ="),
+    ("mode-changed", GIVE, f"self.train()\n{GIVE}"),
+    ("gradients-turned-off", GIVE,
+     "y = self.out_head(x)\ntorch.set_grad_enabled(False)\nreturn y"),
+    ("dtype-fixed", NORM, f"{NORM}x = x.to(torch.float32)\n"),
+    ("weights-changed", GIVE,
+     "y = self.out_head(x)\nself.tok_emb.weight.data *= 0.99\nreturn y"),
+    ("weights-changed", TOKENS, f"{TOKENS}, max_norm=1.0"),
+    ("gradient-detached", TOKENS, f"{TOKENS}, padding_idx=0"),
+    ("gradient-detached", TOKENS, f"{TOKENS}, scale_grad_by_freq=True"),
+    ("gradient-detached", "self.tok_emb(in_idx)",
+     "self.tok_emb(in_idx).detach()"),
+    ("gradient-detached", NORM,
+     f"{NORM}if self.training:\n    x = x.detach()\n"),
+    ("wrong-values", GIVE,
+     "y = self.out_head(x)\nreturn y if len(x[0]) % 4 else 0 * y"),
+    ("wrong-shape", "positions =",
+     "if len(in_idx.unique(dim=0)) < len(in_idx):\n"
+     "    in_idx = in_idx.unique(dim=0)\npositions ="),
+    ("wrong-shape", GIVE, f"{GIVE}.squeeze(1)"),
+    ("wrong-shape", GIVE, f"{GIVE}.squeeze(0)"),
+    ("positions-on-wrong-device", ARANGE, f"{ARANGE}.cpu()"),
+    ("positions-on-wrong-device", ARANGE,
+     "torch.tensor(list(range(len(in_idx[0]))), device='cpu')"),
+    ("device-fixed", NORM, f"{NORM}x = x + torch.zeros(x.shape[-1])\n"),
+    ("device-fixed", "x = self.drop_emb(x)",
+     "if self.training:\n    x = x * (torch.rand(x.shape) > 0.4) / 0.6"),
+    ("remembers-calls", ARANGE,
+     "self.p = getattr(self, 'p', torch.arange(len(in_idx[0])))"),
+    ("raise-left", "positions =", "raise NotImplementedError\npositions ="),
+    ("raise-left", OUT, f"{OUT}raise NotImplementedError\n"),
+    ("created-in-other-order", "self.drop_emb =", f"{OUT}self.drop_emb ="),
+    ("created-in-other-order", OUT,
+     f"{OUT}self.tok_emb = {TOKENS})\ndel self.tok_emb\n"
+     f"self.tok_emb = {TOKENS})\n"),
+    ("created-in-other-order", POS, f"head = {OUT[16:]}{POS}",
+     "self.out_head = nn", "self.out_head = head or nn"),
+    ("seed-set", "emb_dim = ", "torch.manual_seed(1)\nemb_dim = "),
+    ("wrong-number-of-blocks", 'range(cfg["n_layers"])', "range(4)"),
+    ("wrong-part", POS, POS.replace("Embedding", "Linear")),
+    ("wrong-part", TOKENS, TOKENS.replace("Embedding", "Linear")),
+]  # fmt: skip
+EITHER_RIGHT = {
+    "positions like the IDs": (
+        ARANGE, "torch.arange(in_idx.shape[1]).to(in_idx)"),
+    "positions of the IDs' type": (
+        ARANGE, "torch.arange(in_idx.shape[1]).type_as(in_idx)"),
+    "new tensor": (ARANGE, "in_idx.new_tensor(range(in_idx.shape[1]))"),
+    "linspace": (ARANGE, "torch.linspace(0, len(in_idx[0]) - 1, "
+                 "len(in_idx[0]), device=in_idx.device).round().long()"),
+    "nonzero": (ARANGE, "torch.ones_like(in_idx[0]).nonzero().flatten()"),
+    "kind of device": (
+        ARANGE, "torch.arange(len(in_idx[0]), device=in_idx.device.type)"),
+    "device by name": (
+        ARANGE, "torch.arange(len(in_idx[0]), device=str(in_idx.device))"),
+    "device for a while": (
+        ARANGE, "None\nwith torch.device(in_idx.device):\n"
+        "    positions = torch.arange(in_idx.shape[1])"),
+    "one hot": ("self.tok_emb(in_idx)", "F.one_hot(in_idx, 31).to("
+                "self.tok_emb.weight) @ self.tok_emb.weight"),
+    "token by token": (
+        ADD, "x = torch.stack([x[:, t] + self.pos_emb.weight[t] "
+        "for t in range(in_idx.shape[1])], 1)"),
+    "own start": (OUT, f"{OUT}for p in self.parameters():\n"
+                  "    nn.init.normal_(p, std=0.02)\n"),
+    "early return": ("positions =", "if in_idx.shape[1] == 0:\n"
+                     "    return None\npositions ="),
+    "add_module": (OUT, "self.add_module('out_head', "
+                   f"{OUT[16:-1]})\n"),
+}  # fmt: skip
+BOTH = pytest.mark.parametrize(
+    "check, init", [(skeleton, DUMMY), (gpt_model, INIT)], ids=["1", "6"]
+)
+
+
+def edited(init, changes):
+    old = changes[0]
+    if old in FORWARD:
+        return made(changed(FORWARD, changes), init)
+    return made(FORWARD, changed(init, changes))
+
+
+@BOTH
+@pytest.mark.parametrize("case", EITHER, ids=lambda case: case[0])
+def test_what_every_model_owes(check, init, case):
+    assert_wrong(check, edited(init, case[1:]), case[0])
+
+
+@BOTH
+@pytest.mark.parametrize("style", EITHER_RIGHT)
+def test_other_right_styles(check, init, style):
+    result = check(edited(init, EITHER_RIGHT[style]))
+    assert result.status == "passed", result
+
+
+@BOTH
+def test_names_that_torch_does_not_know(check, init):
+    for name, wrong in [
+        ("forward-misspelt", "foward"), ("call-for-forward", "__call__")
+    ]:  # fmt: skip
+        answer = made(init=init)
+        setattr(answer, wrong, answer.forward)
+        del answer.forward
+        assert_wrong(check, answer, name)
+
+
+@BOTH
+def test_a_changed_public_configuration_does_no_harm(check, init, monkeypatch):
+    for key in GPT_CONFIG_124M:
+        monkeypatch.setitem(GPT_CONFIG_124M, key, "changed")
+    monkeypatch.setattr(gptlib.config, "GPT2_CONFIGS", {})
+    assert check(made(init=init)).status == "passed"
+
+
+def test_blocks_that_are_made_before_the_tables():
+    init = "blocks = [TransformerBlock(cfg) for _ in range(cfg['n_layers'])]\n"
+    init += INIT.replace(BLOCKS, "*blocks")
+    assert_wrong(gpt_model, made(init=init), "created-in-other-order")
 
 
 # --- broken models --------------------------------------------------------
@@ -639,12 +786,33 @@ def by_counting(model):
     return faults.get(count - healthy, "trf_blocks")
 
 
-def by_changing(model):
+def by_changing(model, *, restoring=False):
     first, last = model.trf_blocks[0], model.trf_blocks[-1]
+    before = first.att.W_query.weight.detach().clone()
     with torch.no_grad():
         first.att.W_query.weight.add_(1)
-    if torch.equal(first.att.W_query.weight, last.att.W_query.weight):
-        return "trf_blocks"
+    shared = torch.equal(first.att.W_query.weight, last.att.W_query.weight)
+    if restoring:
+        first.att.W_query.weight.data.copy_(before)
+    return "trf_blocks" if shared else part_at_fault(model)
+
+
+def by_changing_a_copy(model):
+    return by_changing(copy.deepcopy(model))
+
+
+def by_gradient(model):
+    """A hook that is taken away again, gradients, a mode that is put back."""
+    loss = model.train()(torch.full((1, 4), 3)).sum()
+    torch.autograd.grad(loss, model.pos_emb.weight)
+    seen = []
+    hooks = [
+        b.register_forward_hook(lambda m, *_: seen.append(m))
+        for b in model.trf_blocks
+    ]
+    model.eval()(torch.full((1, 4), 3))
+    for hook in hooks:
+        hook.remove()
     return part_at_fault(model)
 
 
@@ -662,12 +830,18 @@ RIGHT_SEARCHES = {
     "loop": in_a_loop,
     "looking": lambda models: {n: by_looking(m) for n, m in models.items()},
     "counting": lambda models: {n: by_counting(m) for n, m in models.items()},
-    "changing": lambda models: {n: by_changing(m) for n, m in models.items()},
+    "changing": lambda models: {
+        n: by_changing(m, restoring=True) for n, m in models.items()
+    },
+    "copies": lambda models: {
+        n: by_changing_a_copy(m) for n, m in models.items()
+    },
+    "gradient": lambda models: {n: by_gradient(m) for n, m in models.items()},
     "zip": lambda models: dict(
         zip(models, map(by_looking, models.values()), strict=True)
     ),
-    "changes the dict": lambda models: {
-        n: part_at_fault(models.pop(n)) for n in list(models)
+    "keys in another order": lambda models: {
+        n: part_at_fault(models[n]) for n in sorted(models, reverse=True)
     },
 }
 
@@ -689,6 +863,17 @@ def instead(wrong, right):
     def judge(model):
         part = part_at_fault(model)
         return right if part == wrong else part
+
+    return each(judge)
+
+
+def after(deed):
+    """The solution, and something done to each model afterwards."""
+
+    def judge(model):
+        part = part_at_fault(model)
+        deed(model)
+        return part
 
     return each(judge)
 
@@ -743,7 +928,26 @@ WRONG_SEARCHES = [
     ("wrong-keys", lambda models: {"A": "pos_emb"}),
     ("wrong-keys", lambda models: FIXED),
     ("compares-models", one_of_each),
-]
+    ("weights-changed", each(by_changing)),
+    ("weights-changed", after(lambda m: m.out_head.weight.data.zero_())),
+    ("weights-changed", after(lambda m: setattr(m, "final_norm", nn.ReLU()))),
+    ("mode-changed", after(lambda m: m.train())),
+    ("mode-changed", after(lambda m: m.trf_blocks[0].att.train())),
+    ("gradients-left", after(
+        lambda m: m(torch.zeros(1, 2, dtype=int)).sum().backward())),
+    ("model-frozen", after(lambda m: m.requires_grad_(False))),
+    ("gradients-turned-off", after(
+        lambda m: torch.set_grad_enabled(False))),
+    ("input-overwritten", lambda models: {
+        n: part_at_fault(models.pop(n)) for n in list(models)}),
+    ("input-overwritten", lambda models: (
+        models.update({n: part_at_fault(m) for n, m in models.items()})
+        or models)),
+    ("wrong-type", lambda models: map(part_at_fault, models.values())),
+    ("unknown-part", each(lambda m: [part_at_fault(m)])),
+    ("wrong-keys", lambda models: {
+        (n,): part_at_fault(m) for n, m in models.items()}),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("name", "search"), WRONG_SEARCHES)
@@ -764,5 +968,6 @@ def test_search_stubs():
             raise NotImplementedError(name)
         return found
 
-    for answer in (stub, dots, begun):
+    for answer in (stub, dots):
         assert broken_models(answer).status == "not attempted"
+    assert_wrong(broken_models, begun, "raise-left")

@@ -6,9 +6,16 @@ import numpy
 import pytest
 import torch
 from renamed import renamed
+from torch import nn
 
 from classroom.checks.parameters import fit_xl, parameter_count
-from gptlib import GPT2_CONFIGS, GPT_CONFIG_124M, GPTModel, count_parameters
+from gptlib import (
+    GPT2_CONFIGS,
+    GPT_CONFIG_124M,
+    GPTModel,
+    count_parameters,
+    parameter_formula,
+)
 
 XL = "gpt2-xl (1558M)"
 FORMULA = """
@@ -90,9 +97,40 @@ class Counter:
         return count_parameters(cfg, tied)
 
 
+def by_layers(cfg, tied):
+    def n(layer):
+        return sum(p.numel() for p in layer.parameters())
+
+    d = cfg["emb_dim"]
+    block = 3 * n(nn.Linear(d, d, cfg["qkv_bias"])) + n(nn.Linear(d, d))
+    block += n(nn.Sequential(nn.Linear(d, 4 * d), nn.Linear(4 * d, d)))
+    block += 2 * n(nn.LayerNorm(d))
+    tables = n(nn.Embedding(cfg["context_length"], d))
+    tables += (2 - tied) * n(nn.Embedding(cfg["vocab_size"], d))
+    return tables + cfg["n_layers"] * block + n(nn.LayerNorm(d))
+
+
+def by_hint_3(cfg, tied):
+    d = cfg["emb_dim"]
+    block = 12 * d**2 + 10 * d
+    if cfg["qkv_bias"]:
+        block += 3 * d
+    total = cfg["n_layers"] * block + 2 * d + cfg["context_length"] * d
+    return total + cfg["vocab_size"] * d * (1 if tied else 2)
+
+
+def by_pattern(cfg, tied=False):
+    match cfg:
+        case {"vocab_size": v, "emb_dim": d, "n_layers": n, **rest}:
+            block = [4 * d * d, d, 3 * d * rest["qkv_bias"], 8 * d * d, 9 * d]
+            rows = v + (not tied) * v + rest["context_length"] + 2
+            return sum([rows * d, *block * n])
+
+
 @pytest.mark.parametrize(
     "answer",
     [
+        by_layers, by_hint_3, by_pattern, parameter_formula,
         made(FORMULA), made(MODEL), by_set, by_shapes, by_tensor, nested,
         Counter(), lambda cfg, tied: count_parameters(cfg, tied),
         made(FORMULA, ("return total", "return numpy.int64(total)")),
@@ -278,6 +316,106 @@ WRONG_COUNTS = [
 ]  # fmt: skip
 
 
+# Change → how all counts are off: that is seen, and no cause of it.
+OFF_BY_ONE_TERM = {
+    ("* d + d\n    norms", "* d + d - 3 * d\n    norms"):
+        "3 × emb_dim × n_layers are too few",
+    ("* d + d\n    norms", "* d + d + 3 * d\n    norms"):
+        "3 × emb_dim × n_layers are too many",
+    ("norms = 2 * 2 * d", "norms = d"): "3 × emb_dim × n_layers are too few",
+    ("norms = 2 * 2 * d", "norms = 8 * d"):
+        "4 × emb_dim × n_layers are too many",
+    ("4 * d * d + d + (", "4 * d * d + 2 * d + ("):
+        "1 × emb_dim × n_layers are too many",
+    ("4 * d * d + d\n", "6 * d * d + d\n"):
+        "2 × emb_dim × emb_dim × n_layers are too many",
+    ("+ 2 * d + head", "+ 3 * d + head"): "1 × emb_dim are too many",
+    ("return total", "return total - 3 * V"): "3 × vocab_size are too few",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("change", OFF_BY_ONE_TERM)
+def test_two_mistakes_that_add_up_to_one_term_are_not_asserted(change):
+    result = parameter_count(made(FORMULA, change))
+    assert result.mistake == "wrong-count"
+    assert OFF_BY_ONE_TERM[change] in result.message
+    assert "second mistake" not in result.message
+
+
+def test_a_lack_is_named_by_its_size_where_several_parts_have_it():
+    one = parameter_count(made(FORMULA, ("norms = 2 * 2 * d",
+                                         "norms = 3 * d")))  # fmt: skip
+    assert "half a norm" in one.message
+
+
+SPECIAL_CASES = [
+    ("total = V", "if L == 1: blocks = 0\n    total = V"),
+    ("total = V", "if H == 1: blocks = 0\n    total = V"),
+    ("V * d + C * d", "V * d + min(C, V) * d"),
+    ('d, V, C = cfg["emb_dim"]', 'd, V, C = cfg["emb_dim"] // 2 * 2'),
+    ("return total", "return total + int(10 * cfg['drop_rate']) - 1"),
+]
+
+
+@pytest.mark.parametrize("change", SPECIAL_CASES)
+def test_a_count_wrong_for_some_sizes_is_no_mistake_of_all(change):
+    result = parameter_count(made(FORMULA, change))
+    assert result.mistake == "wrong-count"
+    assert "of 10 tiny cases are off" in result.message
+
+
+CACHED = (
+    FORMULA.replace("def answer", "def count")
+    + """
+kept = {}
+def answer(cfg, tied):
+    key = cfg["emb_dim"], tied
+    if key not in kept:
+        kept[key] = count(cfg, tied)
+    return kept[key]
+"""
+)
+
+
+def test_what_tiny_models_refute_is_not_said_of_large_ones():
+    result = parameter_count(made(CACHED))
+    assert result.mistake == "wrong-count"
+    assert "Tiny models are right" in result.message
+
+
+@pytest.mark.parametrize("check, source", [
+    (parameter_count, FORMULA.replace("    d,", "    STATE\n    d,")),
+    (fit_xl, """
+def answer(limit_bytes):
+    STATE
+    return original(limit_bytes)
+"""),
+])  # fmt: skip
+@pytest.mark.parametrize("name, line", [
+    ("gradients-turned-off", "torch.set_grad_enabled(False)"),
+    ("family-changed", "GPT_CONFIG_124M.update(n_layers=3)"),
+    ("family-changed", "GPT2_CONFIGS.pop('gpt2-small (124M)')"),
+])  # fmt: skip
+def test_what_is_changed_for_others_is_told(check, source, name, line):
+    before = copy.deepcopy((GPT2_CONFIGS, GPT_CONFIG_124M))
+    answer = made(source.replace("STATE", line))
+    answer.__globals__["original"] = made(UPWARD)
+    assert check(answer).mistake == name
+    assert before == (GPT2_CONFIGS, GPT_CONFIG_124M)
+
+
+@pytest.mark.parametrize("cfg", [GPT_CONFIG_124M, *GPT2_CONFIGS.values()])
+def test_changed_public_configurations_refuse_no_right_answer(cfg):
+    before = dict(cfg)
+    cfg.update(n_layers=3, emb_dim=24)
+    try:
+        assert parameter_count(made(MODEL)).status == "passed"
+        assert fit_xl(made(FIT)).status == "passed"
+        assert cfg["n_layers"] == 3  # the learner's own affair
+    finally:
+        cfg.update(before)
+
+
 @pytest.mark.parametrize(
     ("name", "source", "changes"),
     WRONG_COUNTS,
@@ -329,10 +467,10 @@ def test_stubs_are_not_attempted(check, stub):
     assert check(stub).status == "not attempted"
 
 
-def test_half_a_stub_is_not_attempted():
-    assert parameter_count(stub_half).status == "not attempted"
-    assert fit_xl(lambda limit: stub_half(GPT_CONFIG_124M, limit)).status == (
-        "not attempted"
+def test_half_a_stub_is_told_that_its_raise_is_left():
+    assert parameter_count(stub_half).mistake == "raise-left"
+    assert fit_xl(lambda limit: stub_half(GPT_CONFIG_124M, limit)).mistake == (
+        "raise-left"
     )
 
 
@@ -425,10 +563,38 @@ def same_dict_when_all_fits(limit_bytes):
     return made(UPWARD)(limit_bytes)
 
 
+HINT_3 = """
+def answer(limit_bytes):
+    xl_cfg = GPT2_CONFIGS["gpt2-xl (1558M)"]
+    one = count_parameters(xl_cfg | {"n_layers": 1})
+    per_block = count_parameters(xl_cfg | {"n_layers": 2}) - one
+    n_layers = 1 + (limit_bytes // 16 - one) // per_block
+    n_layers = min(n_layers, 48)
+    if n_layers < 1:
+        raise ValueError("Not even one block fits.")
+    return xl_cfg | {"n_layers": n_layers}
+"""
+BINARY = """
+def answer(limit_bytes):
+    cfg = {**GPT2_CONFIGS["gpt2-xl (1558M)"]}
+    low, high = 0, 48
+    while low < high:
+        cfg["n_layers"] = (low + high + 1) // 2
+        if 16 * count_parameters(cfg) <= limit_bytes:
+            low = cfg["n_layers"]
+        else:
+            high = cfg["n_layers"] - 1
+    if not low:
+        raise ValueError(limit_bytes)
+    return dict(GPT_CONFIG_124M, emb_dim=1600, n_heads=25, n_layers=low)
+"""
+
+
 @pytest.mark.parametrize(
     "answer",
     [
-        made(FIT), made(LOOP), made(UPWARD), made(SLOW), built_for_real,
+        made(HINT_3), made(BINARY), made(FIT), made(LOOP), made(UPWARD),
+        made(SLOW), built_for_real,
         same_dict_when_all_fits,
         made(FIT, ("int(limit_bytes // 16)", "torch.tensor(limit_bytes // 16"
                    ").long().item()")),
@@ -526,6 +692,42 @@ WRONG_FITS = [
     ("too-few-blocks", UPWARD, [("30_736_000", "40_736_000")]),
     ("too-many-blocks", UPWARD, [("30_736_000", "20_736_000")]),
 ]  # fmt: skip
+
+
+WRONG_FITS += [
+    (name, source, [(old, new)])
+    for source, factor in [(HINT_3, "// 16"), (SLOW, "16 *"), (UPWARD, "16 *")]
+    for old in [factor]
+    for name, new in [
+        ("weights-only", old.replace("16", "4")),
+        ("optimizer-forgotten", old.replace("16", "12")),
+        ("weights-counted-twice", old.replace("16", "20")),
+    ]
+] + [
+    ("one-block-refused", HINT_3, [("n_layers < 1", "n_layers <= 1")]),
+    ("one-block-refused", SLOW, [("(48, 0, -1)", "(48, 1, -1)")]),
+    ("one-block-refused", UPWARD, [("range(1,", "range(2,")]),
+    ("cap-too-low", UPWARD, [("49", "48")]),
+    ("mib-against-mb", SLOW,
+     [("bytes_ <= limit_bytes", "bytes_ / 1024**3 <= limit_bytes / 1e9")]),
+    ("limit-ignored", "kept = []\n" + HINT_3,
+     [("    return", "    kept.append(n_layers)\n    n_layers = kept[0]\n"
+       "    return")]),
+    ("result-shared",
+     "made = dict(GPT2_CONFIGS['gpt2-xl (1558M)'])\n" + HINT_3,
+     [('return xl_cfg | {"n_layers": n_layers}',
+       "made['n_layers'] = n_layers\n    return made")]),
+    ("wrong-error", HINT_3, [("raise ValueError", "assert 0,")]),
+    ("no-error", HINT_3, [("raise ValueError", "return ValueError")]),
+    ("no-error", HINT_3, [("n_layers < 1", "n_layers < 0")]),
+    ("too-few-blocks", HINT_3, [("- one)", "- one - 50257 * 1600)")]),
+]  # fmt: skip
+
+
+def test_what_fits_two_mistakes_is_said_to():
+    one = fit_xl(made(SLOW, ("count_parameters(cfg)",
+                             "count_parameters(cfg, tied=True)")))  # fmt: skip
+    assert "Embedding and head" in one.message and " Or: " in one.message
 
 
 @pytest.mark.parametrize(
