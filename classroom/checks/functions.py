@@ -135,10 +135,11 @@ def attempt(function, *args):
     """The outcome of a call on copies of these arguments.
 
     Raises:
-        Mistake: gradients are switched on or off for all that follows.
+        Mistake: gradients are switched on or off for all that follows, or
+            the number type of new tensors is changed.
     """
     given, result, raised = copy.deepcopy(args), None, None
-    before = torch.is_grad_enabled()
+    before, dtype = torch.is_grad_enabled(), torch.get_default_dtype()
     try:
         result = function(*given)
     except (Mistake, NotImplementedError):
@@ -147,6 +148,13 @@ def attempt(function, *args):
         raised = error
     after = torch.is_grad_enabled()
     torch.set_grad_enabled(before)
+    if torch.get_default_dtype() != dtype:
+        torch.set_default_dtype(dtype)
+        raise Mistake(
+            "default-dtype-changed",
+            f"After the call, new tensors are not of type {dtype} any more, "
+            "in later cells too. Look for set_default_dtype.",
+        )
     if raised is None and after != before:
         how = "on" if after else "off"
         raise Mistake(

@@ -10,9 +10,15 @@ import torch.nn.functional as F
 from torch import nn
 
 import gptlib
-from classroom.checks.edits import Task, blame, known
-from classroom.checks.functions import check_signature, judge, returned
+from classroom.checks.edits import Numbers, Task, blame, known
+from classroom.checks.functions import (
+    attempt,
+    check_signature,
+    judge,
+    returned,
+)
 from classroom.checks.guard import exercise
+from classroom.checks.manners import check_manners
 from classroom.checks.modules import (
     check_gradients,
     construct,
@@ -33,6 +39,9 @@ UNEXPLAINED = (
     "wrong-values",
     "Compare one layer after the other with a calculation of your own.",
 )
+# Any number of layers: more than a number written out would reach.
+FURTHER = [[4] * 35, [2, 9, 9, 12, 12]]
+ROWS = {35: 1, 5: 5}  # of the input, by how long the list is; else 3
 # Lists of widths, with or without shortcuts, and what to say if no known
 # mistake explains them. What was right before helps to explain.
 STAGES = [
@@ -42,6 +51,9 @@ STAGES = [
      "It is right with use_shortcut=False, and nothing can be added here. "
      "Which two shapes do you compare before you add?"),
     (MIXED, (True,), *UNEXPLAINED),
+    (FURTHER, (False, True), "only-some-sizes",
+     "Up to six narrow layers and three rows are right. Which size or number "
+     "does your code take for granted?"),
 ]  # fmt: skip
 # (threshold, width, seed). On the easy ones, every known mistake comes to
 # an end and has its own answers; on the hard ones, some would look for a
@@ -60,7 +72,10 @@ HARD = [
     (2e-3, 3, 1),  # deeper, the mean rises above the threshold again
     (0.0011, 4, 7),
     (1e-8, 3, 123),
+    (0.003, 9, 0),
+    (0.0016, 7, 0),
 ]
+DEEP = (2e-31, 3, 123)
 
 
 # --- the network's solution, and what mistakes make of it ----------------
@@ -285,8 +300,9 @@ SHORTCUT = Task(
 
 
 def first_below(threshold, width=3, seed=123):
+    deepest = 99 if threshold == DEEP[0] else 12  # no answer is deeper
     x = torch.linspace(1, -1, width).unsqueeze(0)
-    for depth in range(1, 13):  # no question's answer is deeper
+    for depth in range(1, deepest + 1):
         torch.manual_seed(seed)
         model = gptlib.ExampleDeepNeuralNetwork([width] * depth + [1], False)
         weight = model.layers[0][0].weight
@@ -324,11 +340,13 @@ SEARCHES = [
           "This fits one too few: the last depth above the threshold.",
           {"return depth": "return depth - 1"}),
     known("wrong-start",
-          "This fits a search that starts deeper. It must start at depth 1.",
+          "This fits a search that does not try the first depths: it starts "
+          "deeper or it jumps. Which ones does yours try, in which order?",
           {"range(1,": "range(2,"}, {"range(1,": "range(5,"}),
     known("abs-missing",
-          "This fits gradients whose signs are kept, so that they cancel. "
-          "When are absolute values taken?",
+          "This fits gradients whose signs are kept, so that they cancel "
+          "(when are absolute values taken?), and any answer that is always "
+          "1.",
           {".abs()": ""}, {".abs().mean()": ".mean().abs()"}),
     known("width-ignored",
           "This fits a width of 3 whatever width is asked for.",
@@ -372,7 +390,7 @@ SEARCHES = [
           "This fits the smallest depth above the threshold.",
           {"< threshold": ">= threshold"}),
 ]  # fmt: skip
-DEPTH = Task(first_below, SEARCHES, lambda solve: solve)
+DEPTH = Numbers(first_below, SEARCHES, lambda solve: solve)
 
 
 # --- the exercises -------------------------------------------------------
@@ -393,10 +411,16 @@ def shortcut(cls):
     caller's tensor, and gradients."""
     for sizes in ([5, 7, 7, 2], EQUAL[-1], [3, 3]):
         _check_structure(_build(cls, sizes, True), sizes)
+        _check_start(cls, sizes)
     networks, forms = [], ["tanh", "none"]
     for widths, flags, *otherwise in STAGES:
         networks += [_look(cls, *both) for both in product(widths, flags)]
         forms = _compare(networks, forms, *otherwise)
+    for network in networks:
+        _check_again(network, forms[0])
+    for network in networks[:4]:
+        x = network.x
+        check_manners(network.module, [x, x[:1], torch.cat([x, x, x])])
     for network in networks:
         reading = {**network.reading, "gelu": forms[0]}
         check_gradients(network.module, SHORTCUT, network.x, reading)
@@ -404,7 +428,7 @@ def shortcut(cls):
     if forms == ["none"]:
         note = " Your GELU is the exact form; the notes use the tanh form."
     return (
-        f"{len(networks) // 2} lists of widths, from one layer to five, give "
+        f"{len(networks) // 2} lists of widths, from one layer to 34, give "
         "the right values with and without shortcuts, the caller's tensor "
         f"stays as it was, and the gradients are right too.{note}"
     )
@@ -428,8 +452,9 @@ def vanishing_depth(fn):
     for questions in (EASY, EASY + HARD):  # easy ones tell mistakes apart
         judge(ask, DEPTH, questions, _seen, partial(_unexplained, ask))
     _check_defaults(fn)
+    _check_deep(fn)
     return (
-        f"{len(EASY + HARD)} questions with widths from 2 to 5 have the "
+        f"{len(EASY + HARD)} questions with widths from 2 to 9 have the "
         "right answer; below 1e-8 it takes 12 layers."
     )
 
@@ -453,6 +478,27 @@ def _build(cls, sizes, use_shortcut):
         raise
     torch.manual_seed(1)
     return randomized(model)
+
+
+def _check_start(cls, sizes):
+    """From one seed, it has the parameters of the notebook's network."""
+    for seed in (1, 2):
+        starts = []
+        for build in (cls, gptlib.ExampleDeepNeuralNetwork):
+            torch.manual_seed(seed)
+            starts.append(list(build(list(sizes), True).parameters()))
+            starts[-1].sort(key=torch.Tensor.dim)
+        for mine, theirs in zip(*starts, strict=True):
+            if not torch.equal(mine, theirs):
+                raise Mistake(
+                    "start-differs",
+                    f"Made with {sizes} after torch.manual_seed({seed}), your "
+                    "network has other start values than the notebook's. "
+                    f"{difference(mine, theirs, 'parameter')} Each Linear "
+                    "draws its own when it is made: are they made in the "
+                    "list's order, is something else drawn or seeded before, "
+                    "or are values set afterwards?",
+                )
 
 
 def _check_structure(model, sizes):
@@ -529,7 +575,7 @@ def _look(cls, sizes, use_shortcut):
     weights = [p for p in parameters if p.dim() == 2]
     biases = [p for p in parameters if p.dim() == 1]
     layers = list(zip(weights, biases, strict=True))
-    x = torch.randn(3, sizes[0])
+    x = torch.randn(ROWS.get(len(sizes), 3), sizes[0])
     try:
         # Another shape is a known mistake's, so it is no mistake yet.
         shape = getattr(module(x.clone()), "shape", (3, sizes[-1]))
@@ -568,6 +614,20 @@ def _compare(networks, forms, name, says):
     blame(
         found, f"Look at {wrong.name}. {difference(made, wanted)}", name, says
     )
+
+
+def _check_again(network, form):
+    """A second input of the same shape, after other networks were made."""
+    again = network._replace(x=-network.x)
+    made, wanted = network.module(-network.x), again.wanted(chained, form)
+    if not same(made, wanted):
+        raise Mistake(
+            "remembers-calls",
+            f"For {network.name}, the first result is right; one for other "
+            "numbers, after other networks were made, is not. "
+            f"{difference(made, wanted)} Is something kept from one call to "
+            "the next, or in the class instead of in self?",
+        )
 
 
 # --- asking for depths ---------------------------------------------------
@@ -609,11 +669,41 @@ def _unexplained(ask, question, outcome, right):
             "answer-fixed",
             "The answer is the same for other widths, seeds and thresholds.",
         )
+    told = ""
+    if isinstance(outcome.result, int) and 0 < outcome.result < 40:
+        means = [
+            _mean(n, *question[1:]) for n in (outcome.result, right.result)
+        ]
+        told = (
+            f"gradient_means gives {means[0]:.3g} at depth {outcome.result} "
+            f"and {means[1]:.3g} at depth {right.result}. "
+        )
     return (
         "wrong-depth",
-        "Print depth and mean in each round, and compare with "
-        "print_gradients for a network of that depth.",
+        f"{told}What does your code measure there, and does it try each "
+        "depth from 1 on?",
     )
+
+
+def _mean(depth, width, seed):
+    """The first layer's mean absolute gradient."""
+    torch.manual_seed(seed)
+    model = gptlib.ExampleDeepNeuralNetwork([width] * depth + [1], False)
+    x = torch.linspace(1, -1, width).unsqueeze(0)
+    return gptlib.gradient_means(model, x)["layers.0.0.weight"]
+
+
+def _check_deep(fn):
+    """No number at which a search ends."""
+    outcome, wanted = attempt(fn, *DEEP), first_below(*DEEP)
+    if outcome.error or outcome.result != wanted:
+        raise Mistake(
+            "search-capped",
+            f"Answers up to 12 layers are right. For threshold={DEEP[0]:g} "
+            f"your function gives {outcome.error or outcome.result!r}; "
+            f"expected {wanted}. Is there a number in your code at which the "
+            "search ends, or that rounds?",
+        )
 
 
 def _check_defaults(fn):

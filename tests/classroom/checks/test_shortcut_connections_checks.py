@@ -411,11 +411,9 @@ RIGHT_STYLES = {
 """)),
     "own linear": changed(
         ("class My", """
-class Step(nn.Module):
+class Step(nn.Linear):
     def __init__(self, d_in, d_out):
-        super().__init__()
-        self.weight = nn.Parameter(torch.randn(d_out, d_in))
-        self.bias = nn.Parameter(torch.zeros(d_out))
+        super().__init__(d_in, d_out)
         self.gelu = GELU()
 
     def forward(self, x):
@@ -446,11 +444,154 @@ def test_the_packages_network_passes_in_whatever_way_it_is_handed_over():
     assert shortcut(lambda a, b: network(a, b)).status == "passed"
 
 
+RIGHT_STYLES |= {
+    "subclass": "class MyShortcutNetwork(ExampleDeepNeuralNetwork):\n    pass",
+    "a class for each layer": """
+class Layer(nn.Module):
+    def __init__(self, d_in, d_out, use_shortcut):
+        super().__init__()
+        self.linear, self.act = nn.Linear(d_in, d_out), GELU()
+        self.adds = use_shortcut and d_in == d_out
+
+    def forward(self, x):
+        out = self.act(self.linear(x))
+        return x + out if self.adds else out
+
+class MyShortcutNetwork(nn.Module):
+    def __init__(self, layer_sizes, use_shortcut):
+        super().__init__()
+        self.layers = nn.ModuleList(
+            Layer(*pair, use_shortcut) for pair in pairwise(layer_sizes)
+        )
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        return x
+""",
+    "functional, early return": """
+from functools import reduce
+class MyShortcutNetwork(nn.Module):
+    def __init__(self, sizes, flag=True):
+        super().__init__()
+        self.flag = flag
+        self.layers = nn.ModuleList(
+            [nn.Linear(i, o) for i, o in zip(sizes, sizes[1:])]
+        )
+
+    def step(self, x, layer):
+        out = F.gelu(F.linear(x, layer.weight, layer.bias), approximate="tanh")
+        if not self.flag or x.size(-1) != out.size(-1):
+            return out
+        return torch.add(x, out)
+
+    def forward(self, inputs):
+        return reduce(self.step, self.layers, inputs)
+""",
+    "one flat list": """
+class MyShortcutNetwork(nn.Module):
+    def __init__(self, layer_sizes, use_shortcut):
+        super().__init__()
+        self.use_shortcut = use_shortcut
+        self.layers = nn.ModuleList()
+        for k in range(1, len(layer_sizes)):
+            self.layers += [nn.Linear(*layer_sizes[k - 1 : k + 1]), GELU()]
+
+    def forward(self, x):
+        for k in range(0, len(self.layers), 2):
+            out = self.layers[k + 1](self.layers[k](x))
+            if self.use_shortcut is True and out.shape == x.shape:
+                out += x
+            x = out
+        return x
+""",
+    "recursion": changed((LOOP, """
+            return self.run(0, x)
+
+    def run(self, i, x):
+        if i == len(self.layers):
+            return x
+        out = self.layers[i](x)
+        linear = self.layers[i][0]
+        if self.use_shortcut and linear.in_features == linear.out_features:
+            out = out + x
+        return self.run(i + 1, out)
+""".replace("            return self.run(0", "        return self.run(0"))),
+    "plain path apart": loop(
+        f"{OUT}\nx = x + out if x.shape == out.shape else out",
+        before="if not self.use_shortcut:\n"
+        "    return nn.Sequential(*self.layers)(x)"),
+}  # fmt: skip
+
+# Written to slip through: wrong for a start, a size or an order of calls.
+SLIPS = [
+    ("start-differs", [("self.layers.append(nn.Sequential(nn.Linear("
+                        "d_in, d_out), GELU()))",
+                        "self.layers.insert(0, nn.Sequential(nn.Linear("
+                        "d_in, d_out), GELU()))"),
+                       ("zip(layer_sizes[:-1], layer_sizes[1:])",
+                        "list(pairwise(layer_sizes))[::-1]")]),
+    ("start-differs", [("    def f", "        for layer in self.layers:\n"
+                        "            nn.init.zeros_(layer[0].bias)\n"
+                        "    def f")]),
+    *(("start-differs", [("super().__init__()",
+                          f"super().__init__()\n        {line}")])
+      for line in ("torch.manual_seed(123)", "x = torch.randn(1)")),
+    ("only-some-sizes", [("in self.layers:", "in self.layers[:6]:")]),
+    ("only-some-sizes", [("in self.layers:", "in self.layers[:30]:")]),
+    ("only-some-sizes", [("== x.shape", "== x.shape and len(x) > 1")]),
+    ("only-some-sizes", [("== x.shape", "== x.shape and x.shape[1] < 8")]),
+    ("remembers-calls", [("self.use_shortcut = use_shortcut",
+                          "type(self).use_shortcut = use_shortcut")]),
+    *((name, [("self, x):\n", f"self, x):\n        {line}\n")])
+      for name, line in [
+          ("remembers-calls", "x = self.__dict__.setdefault('kept', x)"),
+          ("mode-changed", "self.eval()"),
+          ("gradients-turned-off", "torch.set_grad_enabled(False)"),
+          ("dtype-fixed", "x = x.float()"),
+          ("needs-contiguous",
+           "x = torch.as_strided(x, x.shape, (x.shape[1], 1))"),
+          ("device-fixed", "x = x + torch.zeros(x.shape)"),
+      ]),
+    ("gradient-detached", [("out + x", "out + x.data")]),
+    ("forward-misspelt", [("def forward", "def foward")]),
+    ("init-misspelt", [("def __init__", "def _init_")]),
+    ("raise-left", [("super().__init__()", "super().__init__()\n"
+                     "        raise NotImplementedError")]),
+    ("raise-left", [("    return x\n",
+                     "    raise NotImplementedError\n        return x\n")]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "name, pairs", SLIPS, ids=[f"{n}-{i}" for i, (n, _) in enumerate(SLIPS)]
+)
+def test_what_tries_to_slip_through_is_named(name, pairs):
+    result = shortcut(made(changed(*pairs)))
+    assert (result.status, result.mistake) == ("failed", name), result
+    assert len(result.message) < 500
+
+
+HALF = [
+    ("unfinished", (LOOP, "        raise NotImplementedError\n")),
+    ("unfinished", (LOOP, "        ...\n")),
+    ("unfinished", (LOOP, '        """Not yet."""\n')),
+    ("forward-missing", ("    def forward(self, x):\n" + LOOP, "")),
+]
+
+
+@pytest.mark.parametrize("name, half", HALF)
+def test_the_written_half_is_looked_at(name, half):
+    assert shortcut(made(changed(half))).mistake == name
+    for wrong, old, new in [
+        ("bias-missing", "d_out)", "d_out, bias=False)"),
+        ("layers-plain-list", "nn.ModuleList()", "[]"),
+    ]:
+        assert shortcut(made(changed(half, (old, new)))).mistake == wrong
+
+
 STUBS = [
     "class MyShortcutNetwork(nn.Module):\n    pass",
-    changed((LOOP, "        raise NotImplementedError\n")),
-    changed((LOOP, "        ...\n")),
-    changed((LOOP, '        """Not yet."""\n')),
     """
 class MyShortcutNetwork(nn.Module):
     def __init__(self, layer_sizes, use_shortcut):
@@ -552,6 +693,64 @@ WRONG_DEPTHS = [
 ]  # fmt: skip
 
 
+STOP = "while first >= threshold and depth < "
+WRONG_DEPTHS += [
+    *(("search-capped", [("while first >= threshold", f"{STOP}{cap}")])
+      for cap in (12, 20, 30, 40)),
+    *(("wrong-depth", [("    x =", f"    {line}\n    x =")])
+      for line in ("seed = seed or 123", "width = min(width, 6)")),
+    ("wrong-depth", [("depth += 1", "depth += 2")]),
+    ("wrong-depth", [(MEAN, f"2 * {MEAN}")]),
+    ("gradients-turned-off", [
+        ("    return depth",
+         "    torch.set_grad_enabled(False)\n    return depth")]),
+    ("default-dtype-changed", [
+        ("    return depth",
+         "    torch.set_default_dtype(torch.float64)\n    return depth")]),
+    ("raise-left", [("    return depth",
+                     "    raise NotImplementedError\n    return depth")]),
+]  # fmt: skip
+JUMPS = """
+def my_vanishing_depth(threshold, width=3, seed=123):
+    def first(depth):
+        torch.manual_seed(seed)
+        model = ExampleDeepNeuralNetwork([width] * depth + [1], False)
+        x = torch.linspace(1, -1, width).unsqueeze(0)
+        return gradient_means(model, x)["layers.0.0.weight"]
+
+    SEARCH
+"""
+HALVING = """low, high = 1, 64
+    while low < high:
+        middle = (low + high) // 2
+        if first(middle) < threshold:
+            high = middle
+        else:
+            low = middle + 1
+    return low"""
+DOUBLING = """depth = 1
+    while first(depth) >= threshold:
+        depth *= 2
+    while depth > 1 and first(depth - 1) < threshold:
+        depth -= 1
+    return depth"""
+LAST = """deep = [d for d in range(1, 20) if first(d) >= threshold]
+    return max(deep, default=0) + 1"""
+
+
+@pytest.mark.parametrize("search", [HALVING, DOUBLING, LAST])
+def test_a_search_that_jumps_is_told_what_was_measured(search):
+    fn = made(JUMPS.replace("SEARCH", search), "my_vanishing_depth")
+    result = vanishing_depth(fn)
+    assert result.mistake == "wrong-depth", result
+    assert "gradient_means gives" in result.message
+
+
+def test_what_fits_several_causes_is_not_asserted():
+    result = vanishing_depth(lambda threshold, width=3, seed=123: 1)
+    assert "any answer that is always 1" in result.message
+
+
 @pytest.mark.parametrize("name, pairs", WRONG_DEPTHS)
 def test_each_wrong_search_is_named(name, pairs):
     fn = made(changed(*pairs, source=DEPTH), "my_vanishing_depth")
@@ -591,9 +790,43 @@ def my_vanishing_depth(threshold, width=3, seed=123):
 """
 
 
+WITHOUT_OUR_NETWORK = """
+def my_vanishing_depth(threshold, width=3, seed=123, **unused):
+    means = []
+    while not means or means[-1] >= threshold:
+        torch.manual_seed(seed)
+        linears = [nn.Linear(width, width) for _ in means]
+        linears.append(nn.Linear(width, 1))
+        hidden = torch.linspace(1, -1, width)
+        for linear in linears:
+            hidden = F.gelu(linear(hidden), approximate="tanh")
+        (hidden**2).sum().backward()
+        grad = linears[0].weight.grad
+        means.append(float(grad.abs().sum()) / grad.numel())
+    return len(means)
+"""
+KEPT = """
+kept = {}
+def my_vanishing_depth(threshold, width=3, seed=123):
+    depth = 1
+    while True:
+        key = depth, width, seed
+        if key not in kept:
+            torch.manual_seed(seed)
+            net = ExampleDeepNeuralNetwork([width] * depth + [1], False)
+            net(torch.linspace(1, -1, width)[None]).pow(2).mean().backward()
+            kept[key] = net.layers[0][0].weight.grad.abs().mean().item()
+        if not kept[key] >= threshold:
+            return depth
+        depth += 1
+"""
+
+
 @pytest.mark.parametrize(
     "source",
     [
+        WITHOUT_OUR_NETWORK,
+        KEPT,
         DEPTH,
         changed((">= threshold", "> threshold"), source=DEPTH),
         changed((MEAN, f"{GRAD}[0].abs().mean().item()"), source=DEPTH),
