@@ -24,7 +24,7 @@ STATE = [
     (lambda: vars(torch._tensor_str.PRINT_OPTS).copy(),
      lambda options: vars(torch._tensor_str.PRINT_OPTS).update(options)),
     (random.getstate, random.setstate),
-    (os.getcwd, os.chdir),
+    (lambda: _folder(), lambda folder: folder and os.chdir(folder)),
     (os.environ.copy, lambda variables: _refill(os.environ, variables)),
     (sys.path.copy, lambda folders: _refill(sys.path, folders)),
     (sys.getrecursionlimit, sys.setrecursionlimit),
@@ -56,6 +56,12 @@ def restored():
         finally:
             for (_, write), value in zip(state, before, strict=True):
                 write(value)
+
+
+def _folder():
+    """The current folder; None if it is gone, which is no fault here."""
+    with contextlib.suppress(FileNotFoundError):
+        return os.getcwd()
 
 
 def _refill(container, content):

@@ -236,6 +236,17 @@ def test_a_check_is_the_same_in_every_mode(mode):
     assert result.status == "passed", result
 
 
+def test_a_check_needs_no_current_folder(tmp_path):
+    gone, here = tmp_path / "gone", os.getcwd()
+    gone.mkdir()
+    os.chdir(gone)
+    gone.rmdir()
+    try:
+        assert doubles(lambda x: 2 * x).status == "passed"
+    finally:
+        os.chdir(here)
+
+
 class Watching(torch.overrides.TorchFunctionMode):
     def __init__(self):
         super().__init__()
