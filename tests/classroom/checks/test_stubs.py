@@ -146,3 +146,18 @@ def test_an_inherited_forward_is_an_answer():
 def test_a_function_that_returns_a_text_is_no_stub():
     assert not is_stub(lambda models: "pos_emb")
     assert is_stub(lambda models: None)
+
+
+@pytest.mark.parametrize(
+    "signature",
+    ["self", "self, a", "self, a, b, c=1", "self, *a, b=2, **c", "me, /, a"],
+)
+def test_a_stub_of_any_signature_is_a_stub(signature):
+    for body in ("super().__init__()", "raise NotImplementedError"):
+        source = (
+            f"class My(nn.Module):\n def __init__({signature}):\n"
+            f"  super().__init__()\n  {body}"
+        ).replace("  super().__init__()\n  super", "  super")
+        space = {"nn": nn}
+        exec(source, space)
+        assert is_stub(space["My"]), source
