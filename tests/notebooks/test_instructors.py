@@ -4,17 +4,18 @@ import re
 
 import pytest
 import torch
+from save import minutes
 from test_notebook_format import NAMES, ROOT, code_cells, read
 
 import gptlib
 from classroom import checks, nbgrader
 from classroom.checks.__main__ import _parser
 from classroom.checks.catalogue import EXERCISES
+from classroom.slides import QUESTION
 
 TEXT = (ROOT / "INSTRUCTORS.md").read_text(encoding="utf-8")
 # The part on each notebook, by its number.
 PARTS = dict(re.findall(r"^## (\d\d) · (.*?)(?=^## )", TEXT, re.M | re.S))
-ASKS = re.compile(r"\*\*(Before you run it|Predict)")
 
 
 @pytest.fixture(params=NAMES)
@@ -27,11 +28,13 @@ def test_each_notebook_has_its_part():
 
 
 def test_minutes_outcome_and_exercises_are_the_notebooks(name):
-    goals = next(c.source for c in read(name).cells if c.id == "goals")
-    minutes = re.search(r"\*\*Time:\*\* (?:about )?([\d–]+)", goals)[1]
-    outcome, exercises = name[3:], len(EXERCISES[name])
-    row = f"| {name[:2]} | `{outcome}` | {minutes} | {exercises} |"
+    time, outcome = minutes(read(name)), name[3:]
+    exercises = len(EXERCISES[name])
+    row = f"| {name[:2]} | `{outcome}` | {time} | {exercises} |"
     assert row in TEXT
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    row = rf"^\| {name[:2]} \| .*/{name}\.ipynb\).* \| {time} \|$"
+    assert re.search(row, readme, flags=re.MULTILINE)
 
 
 def test_each_question_is_asked_in_the_notebook(name):
@@ -41,7 +44,7 @@ def test_each_question_is_asked_in_the_notebook(name):
     asked = [
         cell.id
         for before, cell in pairs
-        if cell.cell_type == "code" and ASKS.search(before.source)
+        if cell.cell_type == "code" and QUESTION.search(before.source)
     ]
     named = re.findall(r"^- `([a-z0-9-]+)`: ", PARTS[name[:2]], flags=re.M)
     assert 5 <= len(named) <= 8

@@ -6,6 +6,9 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from save import minutes, words
+
+from classroom.slides import QUESTION
 
 ROOT = Path(__file__).parents[2]
 NAMES = [
@@ -139,14 +142,40 @@ def test_every_image_exists_and_has_alt_text(notebook):
 
 def check_ids(name, notebook):
     """Cell ids are as listed: links and exercises refer to them."""
-    lines = (ROOT / "tests" / "cell_ids.txt").read_text(encoding="utf-8")
-    listed = dict(line.split(": ") for line in lines.splitlines())
-    assert " ".join(cell.id for cell in notebook.cells) == listed[name]
+    text = (ROOT / "tests" / "cell_ids.txt").read_text(encoding="utf-8")
+    listed = re.search(rf"^{name}\n((?:  .+\n)*)", text, flags=re.M)[1]
+    listed, found = listed.split(), [cell.id for cell in notebook.cells]
+    differ = [f"- {id}" for id in listed if id not in found]
+    differ += [f"+ {id}" for id in found if id not in listed]
+    assert found == listed, (
+        f"cells of {name} are not as in tests/cell_ids.txt: "
+        f"{', '.join(differ) or 'another order'}. If you meant it, change "
+        "that list, and what refers to these cells."
+    )
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_cell_ids_are_as_listed(name):
     check_ids(name, read(name))
+
+
+def test_what_answers_a_question_is_hidden_until_it_is_run(notebook):
+    """So says its metadata, which `tests/save.py` sets."""
+    asked = False
+    for cell in notebook.cells:
+        hidden = cell.metadata.get("jupyter", {}).get("outputs_hidden", False)
+        assert hidden == (asked and cell.cell_type == "code"), cell.id
+        asked = bool(QUESTION.search(cell.source))
+
+
+def test_minutes_are_what_the_formula_gives(notebook):
+    goals = next(cell.source for cell in notebook.cells if cell.id == "goals")
+    assert f"**Time:** about {minutes(notebook)} minutes." in goals
+
+
+def test_it_is_short(notebook):
+    assert words(notebook) <= 3600
+    assert len(code_cells(notebook)) <= 42
 
 
 def test_cell_ids_are_readable(notebook):
