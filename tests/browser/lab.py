@@ -52,10 +52,10 @@ def find_chromium(playwright):
     return next((p for p in found if p and Path(p).exists()), None)
 
 
-def saved_pictures(name):
-    """How many pictures of a notebook show before it is run."""
+def saved_pictures(name, folded=False):
+    """How many pictures a notebook has; those in folded outputs, if asked."""
     cells = nbformat.read(NOTEBOOKS / name, as_version=4).cells
-    outputs = [o for cell in cells if not hidden(cell)
+    outputs = [o for cell in cells if folded or not hidden(cell)
                for o in cell.get("outputs", [])]  # fmt: skip
     drawn = sum("image/png" in o.get("data", {}) for o in outputs)
     return drawn + sum(
