@@ -1,8 +1,9 @@
 """Is a learner's own answer right, and if not, which mistake is it?
 
 Each check takes the answer (a class or a function) and returns a
-`CheckResult`; `hint(name)` gives the exercise's next hint. One file for each
-outcome; `python -m classroom.checks PATH…` checks a folder of notebooks.
+`CheckResult`; `progress(notebook)` tells which exercises are done. One file
+for each outcome; `python -m classroom.checks PATH…` checks a folder of
+notebooks.
 """
 # ruff: noqa: F401 (the catalogue lists what is offered)
 
@@ -16,12 +17,12 @@ from classroom.checks.gpt_skeleton import (
     round_trip,
     skeleton,
 )
-from classroom.checks.guard import hint
 from classroom.checks.layer_normalization import layer_norm, rms_norm
 from classroom.checks.model import broken_models, gpt_model
 from classroom.checks.parameters import fit_xl, parameter_count
 from classroom.checks.result import CheckResult
 from classroom.checks.shortcut_connections import shortcut, vanishing_depth
+from classroom.checks.standing import progress
 
-__all__ = ["CheckResult", "hint"]
+__all__ = ["CheckResult", "progress"]
 __all__ += [name for checks in EXERCISES.values() for name in checks]

@@ -1,8 +1,9 @@
 """Run a check so that a learner's code can neither break nor bend it."""
 
+import dataclasses
 import functools
 
-from classroom.checks import advice, stubs
+from classroom.checks import advice, standing, stubs
 from classroom.checks.limit import TimeOut, run_limited
 from classroom.checks.result import CheckResult, Mistake
 from classroom.checks.surroundings import restored
@@ -16,7 +17,6 @@ NOT_ATTEMPTED = CheckResult(
 )
 # Exercise name → its hints, in the order of how much they tell; its `Task`.
 HINTS, TASKS = {}, {}
-_hints_given = {}
 
 
 def exercise(*hints, task=None):
@@ -39,30 +39,18 @@ def exercise(*hints, task=None):
 
         @functools.wraps(look)
         def check(answer):
-            if stubs.is_stub(answer):
-                return NOT_ATTEMPTED
-            with restored():
-                return _verdict(look, answer)
+            result = NOT_ATTEMPTED
+            if not stubs.is_stub(answer):
+                with restored():
+                    result = _verdict(look, answer)
+            standing.note(look.__name__, result.status)
+            if result.status == "passed":
+                return result
+            return dataclasses.replace(result, hints=hints)
 
         return check
 
     return decorate
-
-
-def hint(name):
-    """The next of an exercise's hints; the last one stays.
-
-    Raises:
-        KeyError: there is no such exercise.
-    """
-    if name not in HINTS:
-        raise KeyError(
-            f"There is no exercise {name!r}; there are "
-            f"{', '.join(sorted(HINTS))}."
-        )
-    number = min(_hints_given.get(name, 0) + 1, len(HINTS[name]))
-    _hints_given[name] = number
-    print(f"Hint {number} of {len(HINTS[name])}: {HINTS[name][number - 1]}")
 
 
 def _verdict(look, answer):

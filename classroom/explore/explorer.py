@@ -3,7 +3,9 @@
 import base64
 import threading
 from html import escape
+from pathlib import Path
 
+import anywidget
 import ipywidgets as widgets
 from traitlets import Unicode
 
@@ -13,40 +15,12 @@ ONE_AT_A_TIME = threading.RLock()
 
 KEPT = " The picture is grey: it still shows the last possible setting."
 
-# ipywidgets draws a slider's label and value but doesn't tell them to a
-# screen reader, and a live region is only read aloud if it stays while its
-# content changes. No trait reaches those elements, so this does once they
-# are on the page.
-NAMES = """<style>
-.gpt-explorer .gpt-stale { opacity: 0.35; }
-.gpt-explorer .gpt-words { max-width: 80ch; }
-.gpt-explorer .gpt-words .widget-html-content { line-height: 1.4;
-  color: var(--jp-content-font-color1, inherit); }
-.gpt-explorer .gpt-words b { display: block; }
-.gpt-explorer .widget-toggle-buttons { display: flex; margin-right: 2em; }
-.gpt-explorer .widget-toggle-buttons .widget-label { flex-shrink: 0;
-  margin-right: 8px; text-align: right; }
-</style>
-<img alt="" hidden src="data:," onerror="
-const all = (query) =>
-  this.closest('.gpt-explorer')?.querySelectorAll(query) ?? [];
-const row = (e) => e.closest('.widget-inline-hbox, .widget-toggle-buttons');
-const name = (e) => {
-  e.ariaLabel = row(e).querySelector('.widget-label').textContent; };
-const tell = (handle, readout) => {
-  const say = () => { handle.ariaValueText = readout.textContent; };
-  new MutationObserver(say).observe(readout, {childList: true});
-  say(); };
-const prepare = (tries) => {
-  for (const e of all('.noUi-handle:not([aria-label])')) {
-    name(e);
-    tell(e, row(e).querySelector('.widget-readout')); }
-  for (const e of all('.widget-readout')) { e.role = 'textbox'; name(e); }
-  for (const e of all('.widget-toggle-buttons')) {
-    e.role = 'group'; name(e); }
-  for (const e of all('.gpt-words .widget-html-content')) e.role = 'status';
-  if (tries) setTimeout(prepare, 100, tries - 1); };
-prepare(100);">"""
+
+class _Page(anywidget.AnyWidget):
+    """Nothing to see: what this page of an explorer needs beside widgets."""
+
+    _esm = Path(__file__).parent / "page.js"
+    _css = Path(__file__).parent / "page.css"
 
 
 class _Image(widgets.Image):
@@ -74,25 +48,28 @@ class Explorer(widgets.VBox):
 
     def __init__(self, draw, controls):
         self._draw = draw
-        self._controls, groups = {}, []
+        self._controls, groups = {}, {}
         for name, control in controls.items():
             one = control if isinstance(control, dict) else {name: control}
             heading = name if isinstance(control, dict) else ""
             self._controls |= one
-            groups.append(_group(heading, one.values()))
+            groups.setdefault(heading, []).extend(one.values())
         self._defaults, self._restoring = self._values(), False
         for control in self._controls.values():
             control.observe(self._update, "value")
-        self.reset = widgets.Button(description="Reset")
+        self.reset = widgets.Button(
+            description="Reset", layout={"width": "6em"}
+        )
         self.reset.on_click(self._restore)
         self.picture = _Image(
             format="png",
             layout=widgets.Layout(align_self="flex-start", max_width="100%"),
         )
         self.words = widgets.HTML().add_class("gpt-words")
-        super().__init__(
-            [*groups, self.reset, self.picture, self.words, _names()]
-        )
+        list(groups.values())[-1].append(self.reset)
+        view = widgets.Box([self.picture, self.words]).add_class("gpt-view")
+        rows = [_row(*group) for group in groups.items()]
+        super().__init__([*rows, view, _Page()])
         self.add_class("gpt-explorer")
         self._update()
         self._saved = self.picture.value, self.description
@@ -199,20 +176,17 @@ def text(label, value):
     return widgets.Text(value, **_look(label, "34em"))
 
 
-def _look(label, width="29em"):
+def _look(label, width="174px"):
     return {
         "description": label,
-        "style": {"description_width": "13em"},
-        "layout": {"width": width, "max_width": "100%"},
+        "style": {"description_width": "auto"},
+        "layout": {"flex": f"1 1 {width}", "max_width": "28em"},
     }
 
 
-def _group(heading, controls):
-    row = widgets.HBox(list(controls), layout={"flex_flow": "row wrap"})
+def _row(heading, controls):
+    row = widgets.Box(list(controls)).add_class("gpt-controls")
     if not heading:
         return row
-    return widgets.VBox([widgets.HTML(f"<b>{escape(heading)}</b>"), row])
-
-
-def _names():
-    return widgets.HTML(NAMES, layout={"height": "0", "margin": "0"})
+    name = widgets.HTML(escape(heading)).add_class("gpt-heading")
+    return widgets.VBox([name, row])

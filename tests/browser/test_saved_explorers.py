@@ -94,3 +94,17 @@ def test_a_copy_and_one_of_somebody_else(notebook, room, lab):
         other = Notebook(room.new_page(), lab, name)
         assert_it_shows_its_picture(other)
         other.close()
+
+
+def test_after_a_restart_it_says_what_to_do(notebook):
+    told = (
+        "() => getComputedStyle(document.querySelector('.gpt-words'),"
+        " '::before').content"
+    )
+    assert notebook.page.evaluate(told) == "none"
+    notebook.page.evaluate("tests.context().sessionContext.restartKernel()")
+    notebook.page.wait_for_function(f"({told})() !== 'none'")
+    assert "run this cell again" in notebook.page.evaluate(told)
+    notebook.run_all()
+    notebook.explorer().shown()
+    assert notebook.page.evaluate(told) == "none"

@@ -2,6 +2,7 @@
 
 import os
 import random
+import re
 import sys
 import threading
 import time
@@ -319,20 +320,43 @@ def test_a_check_starts_from_a_known_state():
     assert seen[0] == seen[1] and seen[0][1]
 
 
-def test_hints_come_one_by_one_and_the_last_stays(capsys):
-    for _ in range(4):
-        guard.hint("doubles")
-    assert capsys.readouterr().out.splitlines() == [
-        "Hint 1 of 3: first",
-        "Hint 2 of 3: second",
-        "Hint 3 of 3: third",
-        "Hint 3 of 3: third",
-    ]
+def test_what_did_not_pass_shows_hints_each_folded_in_the_one_before():
+    for answer in (lambda x: 3 * x, lambda x: None):
+        html = doubles(answer)._repr_html_()
+        first, second, third = (
+            html.index(f"<summary>Hint {n} of 3</summary>{word}")
+            for n, word in enumerate(("first", "second", "third"), 1)
+        )
+        assert first < second < third
+        assert html.endswith("</details></details></details></div>")
 
 
-def test_an_unknown_exercise_has_no_hint():
-    with pytest.raises(KeyError, match="no exercise 'doulbes'"):
-        guard.hint("doulbes")
+def test_what_passed_shows_none():
+    assert "Hint" not in doubles(lambda x: 2 * x)._repr_html_()
+
+
+def test_hints_are_no_part_of_the_verdict():
+    result = doubles(lambda x: 3 * x)
+    assert result == CheckResult(result.status, result.mistake, result.message)
+    assert "first" not in str(result)
+
+
+@pytest.mark.parametrize(
+    "sentence, code",
+    [
+        ("Write `a < b` there.", ["a &lt; b"]),
+        ("x.mean(dim=-1) has no keepdim", ["x.mean(dim=-1)"]),
+        ("call super().__init__() first", ["super().__init__()"]),
+        ("emb_dim and n_heads, not heads", ["emb_dim", "n_heads"]),
+        ("look at self.layers, then on.", ["self.layers"]),
+        ("nn.Linear(d, 4 * d) of f(g(x)) in it",
+         ["nn.Linear(d, 4 * d)", "f(g(x))"]),
+        ("a shape (2, 4) and a mean of 0.5; e.g. 2 bias(es)", []),
+    ],
+)  # fmt: skip
+def test_code_in_a_message_looks_like_code(sentence, code):
+    html = CheckResult("failed", None, sentence)._repr_html_()
+    assert re.findall("<code>(.*?)</code>", html) == code
 
 
 def test_a_result_says_status_by_sign_and_word():
@@ -359,6 +383,9 @@ def test_colors_have_contrast():
             for w, p in zip((0.2126, 0.7152, 0.0722), linear, strict=True)
         )
 
-    for text, background in COLORS.values():
+    for text, background, edge in COLORS.values():
+        for page in ("#ffffff", "#111111"):  # JupyterLab's two themes
+            pair = sorted((luminance(edge), luminance(page)))
+            assert (pair[1] + 0.05) / (pair[0] + 0.05) >= 3
         light, dark = luminance(background), luminance(text)
         assert (light + 0.05) / (dark + 0.05) >= 4.5
