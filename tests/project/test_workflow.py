@@ -85,8 +85,8 @@ def test_on_mondays_it_takes_the_newest_releases(tmp_path):
     assert asked == "-m pip install --upgrade -r newest.txt\n"
     names = (tmp_path / "newest.txt").read_text(encoding="utf-8").split()
     assert sorted(names) == [
-        "ipywidgets", "jupyterlab", "matplotlib", "nbval", "numpy",
-        "safetensors", "tiktoken", "torch",
+        "anywidget", "ipywidgets", "jupyterlab", "matplotlib", "nbval",
+        "numpy", "safetensors", "tiktoken", "torch",
     ]  # fmt: skip
 
 
