@@ -21,7 +21,8 @@ def test_the_two_commands_stand_on_a_line_each():
     commands = re.findall(r"^python3 -m venv .*$", README, flags=re.M)
     assert commands == [
         "python3 -m venv .venv && .venv/bin/pip install -r requirements.txt "
-        "&& .venv/bin/jupyter lab --allow-root --notebook-dir notebooks",
+        "&& .venv/bin/jupyter lab --allow-root "
+        "notebooks/01-gpt-configuration-and-skeleton.ipynb",
         "python3 -m venv .venv && .venv/bin/pip install -r "
         "tests/requirements.txt && .venv/bin/pytest",
     ]
