@@ -1,12 +1,10 @@
 """The order of a weight's numbers in memory, which sets how fast it is read.
 
 A Linear's weight has the shape (out, in), and torch stores it output by
-output: first all numbers that make output 0. One token, one row, is then a
-dot product for each output. Stored input by input, the same product is a sum
-of whole columns, each scaled by one input, and the processor writes to
-neighbouring outputs without adding up within its registers. Generation with
-a cache does little else than multiply one row by each weight, so this order
-decides its speed: see `benchmarks`.
+output. One token, one row, is then a dot product for each output. Stored input
+by input, the same product is a sum of whole columns, each scaled by one input,
+which the processor adds to neighbouring outputs. Generation with a cache does
+little else: so this order decides its speed. See `benchmarks`.
 """
 
 from collections import Counter

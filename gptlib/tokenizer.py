@@ -4,6 +4,7 @@ import base64
 import functools
 import hashlib
 from collections.abc import Sequence
+from numbers import Integral
 from pathlib import Path
 
 import tiktoken
@@ -81,17 +82,13 @@ class GPT2Encoding(tiktoken.Encoding):
                 "decode(ids[0].tolist())."
             )
         for position, token in enumerate(tokens):
-            try:
-                known = 0 <= token < self.n_vocab
-            except TypeError:
-                known = None
-            if known is None or isinstance(token, float):
+            if not isinstance(token, Integral):
                 return TypeError(
                     "decode takes a flat list of whole numbers; got "
                     f"{type(token).__name__} at position {position}: decode "
                     "one row at a time."
                 )
-            if not known:
+            if not 0 <= token < self.n_vocab:
                 return KeyError(
                     f"The tokenizer has no ID {token} (position {position}): "
                     f"its IDs run from 0 to {self.n_vocab - 1}, so a model "
@@ -123,10 +120,8 @@ def gpt2_tokenizer():
 
 
 def _read_ranks(path):
-    cure = (
-        f"restore it with 'git checkout -- {path.parent.parent.name}/"
-        f"{path.parent.name}/{path.name}' or install gptlib again."
-    )
+    place = "/".join(path.parts[-3:])
+    cure = f"restore it with 'git checkout -- {place}' or install it again."
     try:
         content = path.read_bytes()
     except OSError as error:
