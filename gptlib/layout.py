@@ -14,7 +14,7 @@ from torch import nn
 
 
 def to_input_major(model):
-    """Store each Linear's weight input by input, in place.
+    """Store each Linear's weight of a module input by input; the same module.
 
     Shapes, values, parameters and `state_dict` stay as they are; only the
     strides change, and `load_state_dict`, `deepcopy` and `to` keep them. It
@@ -25,12 +25,6 @@ def to_input_major(model):
     Left alone are weights for which it is no gain (measured: other types
     than float32, other devices than the CPU), and shared ones, like a head
     tied to the token embedding, whose rows are looked up one by one.
-
-    Args:
-        model: any module.
-
-    Returns:
-        The same module.
     """
     named = model.named_parameters(remove_duplicate=False)
     users = Counter(_memory(parameter) for _, parameter in named)

@@ -83,9 +83,8 @@ def _read(path):
         if not name.endswith(CONSTANTS)
     }
     head = tensors.pop("lm_head.weight", None)
-    if head is not None and not torch.equal(
-        head, tensors.get("wte.weight", head)
-    ):
+    table = tensors.get("wte.weight", head)
+    if head is not None and not torch.equal(head, table):
         raise ValueError(
             "lm_head.weight differs from wte.weight: GPT-2's output head is "
             "its token table, so this file holds another model."
@@ -156,5 +155,5 @@ def _view(name, tensor):
 
 
 def _some(names):
-    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-    return ", ".join(names[:3]) + more if names else "nothing"
+    more = [f"{len(names) - 3} more"] if len(names) > 3 else []
+    return ", ".join(names[:3] + more) or "nothing"
