@@ -34,6 +34,7 @@ PUBLISHED = MappingProxyType(
     {name: MappingProxyType(cfg.copy()) for name, cfg in GPT2_CONFIGS.items()}
 )
 SMALLEST = PUBLISHED["gpt2-small (124M)"]
+HEAD_WIDTH = 64  # features of each head, in all four sizes
 
 
 def check_config(cfg):
@@ -120,12 +121,14 @@ def _with_nearest(key):
 
 
 def _check_heads(cfg):
+    emb_dim, heads, layers = cfg["emb_dim"], cfg["n_heads"], cfg["n_layers"]
     try:
-        check_divisible(cfg["emb_dim"], cfg["n_heads"], "emb_dim", "n_heads")
+        check_divisible(emb_dim, heads, "emb_dim", "n_heads")
     except ValueError as error:
-        if cfg["emb_dim"] % cfg["n_layers"]:
+        if emb_dim != HEAD_WIDTH * layers:
             raise
         raise ValueError(
-            f"{error} Are n_heads={cfg['n_heads']} and "
-            f"n_layers={cfg['n_layers']} swapped?"
+            f"{error} With n_heads={layers} each head would have "
+            f"{HEAD_WIDTH}, as in GPT-2: are n_heads={heads} and "
+            f"n_layers={layers} swapped?"
         ) from None

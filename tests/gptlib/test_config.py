@@ -147,6 +147,14 @@ def test_swapped_heads_and_layers_are_suspected():
         assert word in message(raised)
 
 
+def test_a_swap_is_only_suspected_where_it_would_give_gpt2s_heads():
+    tiny = {"emb_dim": 24, "n_heads": 5, "n_layers": 2}
+    with pytest.raises(ValueError) as raised:
+        check_config(GPT_CONFIG_124M | tiny)
+    assert "4.80" in message(raised)
+    assert "swapped" not in message(raised)
+
+
 @pytest.mark.parametrize("cfg", [None, [], "gpt2", GPT_CONFIG_124M.items()])
 def test_a_configuration_must_be_a_mapping(cfg):
     with pytest.raises(TypeError, match="is a dict"):
