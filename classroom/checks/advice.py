@@ -134,15 +134,17 @@ def explained(error):
 
 def on_config(answer):
     """A remark if code that is given `cfg` reads the public dict instead."""
-    names, waiting = set(), [answer]
+    names, given, waiting = set(), set(), [answer]
     for thing in waiting:  # grows on the way
         if isinstance(thing, type):
             waiting += [f for f in vars(thing).values() if callable(f)]
         code = getattr(thing, "__code__", thing)
         if isinstance(code, types.CodeType):
-            names.update(_read(code), code.co_varnames)
+            names.update(_read(code))
+            count = code.co_argcount + code.co_kwonlyargcount
+            given.update(code.co_varnames[:count])
             waiting += code.co_consts
-    if {"GPT_CONFIG_124M", "cfg"} <= names:
+    if "GPT_CONFIG_124M" in names and "cfg" in given:
         return " Your code reads GPT_CONFIG_124M: should it read `cfg`?"
     return ""
 
