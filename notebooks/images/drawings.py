@@ -221,7 +221,8 @@ def card(width, height, title, description, *parts):
 MODEL = {"embeddings", "block", "output"}
 LIT = {  # outcome -> (what it is about, the lit parts, where the pill is)
     1: (
-        "the configuration and the skeleton: every part is an empty box",
+        "the skeleton: embeddings and output head are real, the blocks and "
+        "the final norm are empty boxes",
         MODEL | {"loop"},
         (423, 20),
     ),
@@ -280,7 +281,8 @@ def model_map(outcome):
     def look(*tags):
         if not lit.intersection(tags):
             return "pale"
-        return "empty" if outcome == 1 else "lit"
+        placeholder = outcome == 1 and {"block", "norm"}.intersection(tags)
+        return "empty" if placeholder else "lit"
 
     counts = outcome == 7
     return card(
@@ -550,29 +552,31 @@ def component_order():
 
     return card(
         700,
-        384,
+        400,
         "The order in which the components are written",
-        "First a skeleton of placeholders. Then layer norm, GELU, the "
-        "feed-forward network and the shortcut, which with the attention of "
-        "the unit before make the transformer block. Blocks make the final "
-        "model.",
+        "First a skeleton of placeholders, in notebook 1. Then layer norm (2), "
+        "GELU and the feed-forward network (3) and the shortcut (4), which "
+        "with the attention of the unit before make the transformer block "
+        "(5). Blocks make the final model (6).",
         step(1, 30, 162, 116, "skeleton", "data", "empty"),
         arrow((146, 192), (196, 192)),
         outline(196, 20, 266, 344, LINE, 1.5),
         step(2, 222, 44, 214, "layer norm", "norm"),
         step(3, 222, 126, 80, "GELU", "feed_forward"),
         arrow((302, 156), (326, 156)),
-        step(4, 326, 126, 110, "feed-\nforward", "feed_forward"),
-        step(5, 222, 208, 214, "shortcut", "shortcut"),
+        box(326, 126, 110, 60, "feed-\nforward", "feed_forward"),
+        step(4, 222, 208, 214, "shortcut", "shortcut"),
         box(
             222, 290, 214, 60, "attention\n(unit before)", "attention", "pale"
         ),
         arrow((462, 192), (492, 192)),
-        step(6, 492, 162, 82, "block", "data"),
+        step(5, 492, 162, 82, "block", "data"),
         arrow((574, 192), (604, 192)),
-        step(7, 604, 162, 78, "model", "data", "lit"),
+        step(6, 604, 162, 78, "model", "data", "lit"),
         text(533, 246, "needs all\nof these", 16, QUIET),
         text(643, 246, "12 blocks", 16, QUIET),
+        badge(34, 382, "n"),
+        text(56, 388, "= written in notebook n", 16, anchor="start"),
     )
 
 
