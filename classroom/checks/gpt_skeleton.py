@@ -159,8 +159,8 @@ PERCENT = (
 )
 HEAD_WIDTH = (
     "head-width-for-count",
-    "64 is how many numbers each head gets; n_heads says how many heads "
-    "share the vector.",
+    "64 is how wide each head is; n_heads says how many heads stand side "
+    "by side.",
 )
 # What stands for an entry that no known mistake explains.
 OTHERWISE = {
@@ -172,8 +172,8 @@ OTHERWISE = {
                        "It is how many rows the position table has. How long "
                        "is each row?"),
     "n_heads": ("heads-wrong",
-                "The heads share a token's vector. How many numbers does "
-                "each of them get with yours, and how many should it get?"),
+                "All heads together are emb_dim numbers wide. How wide is "
+                "each of them with yours, and how wide should it be?"),
     "n_layers": ("blocks-wrong", "How many blocks stand in the stack?"),
     "drop_rate": ("drop-rate-wrong",
                   "It is the share that is set to zero, from 0 to 1."),
@@ -182,8 +182,8 @@ OTHERWISE = {
 }  # fmt: skip
 AS_MEANT = OTHERWISE | {
     "emb_dim": ("width-changed",
-                "The width is as meant. Which other entry decides whether "
-                "the heads can share it?"),
+                "The width is as meant. Which other entry decides how wide a "
+                "head is?"),
     "n_layers": ("blocks-changed",
                  "The number of blocks is as meant, and what a block needs "
                  "does not depend on it."),
@@ -215,12 +215,12 @@ NEW_MISTAKES = [
           *_in_new("n_heads", 12), *_in_new("n_layers", 12),
           *_in_new("drop_rate", 0.1), *_in_new("qkv_bias", False)),
     known("head-width-for-width",
-          "64 is how many numbers each head gets; all heads together share "
-          "emb_dim numbers.",
+          "64 is how wide each head is; emb_dim is the width of all heads "
+          "together.",
           *_in_new("emb_dim", 64)),
     known(*HEAD_WIDTH, *_in_new("n_heads", 64)),
     known("blocks-for-heads",
-          "That is the number of blocks. How many heads share the vector?",
+          "That is the number of blocks. How many heads has each?",
           *_in_new("n_heads", 20)),
     known("heads-for-blocks",
           "That is the number of heads. How many blocks are there?",
@@ -242,12 +242,11 @@ DRAFT_MISTAKES = [
           "end marker?",
           *_in_draft("vocab_size", 50256)),
     known("heads-left",
-          "24 heads can't share 1,280 numbers evenly, and check_config says "
-          "so.",
+          "1,280 is not divisible by 24. How wide should a head be?",
           *_in_draft("n_heads", 24)),
     known(*HEAD_WIDTH, *_in_draft("n_heads", 64)),
     known("blocks-for-heads",
-          "36 is the number of blocks. How many heads share the vector?",
+          "36 is the number of blocks. How many heads has each?",
           *_in_draft("n_heads", 36)),
     known(*PERCENT, *_in_draft("drop_rate", 5)),
     known("kept-for-dropped",
@@ -286,7 +285,8 @@ CORRECTED = Task(meant, DRAFT_MISTAKES, _draft_answer)
     "Take the seven keys of GPT_CONFIG_124M, one after the other, and find "
     "the sentence that fixes each. Two of them need a division.",
     "A table's numbers are its rows times its columns, and a position's row "
-    "is as long as a token's vector. The heads share that vector.",
+    "is as long as a token's vector. All heads together are as wide as "
+    "that vector.",
     "vocab_size counts GPT-2's 50,257 tokens and the new markers; "
     "context_length is 573,440 // emb_dim; n_heads is emb_dim // 64; "
     "drop_rate is what does not stay.",
@@ -306,8 +306,8 @@ def configuration(fn):
                 partial(_otherwise_entry, OTHERWISE),
             )
     return (
-        "all seven entries fit the description: 14 heads share 896 numbers, "
-        "and 640 positions of 896 numbers make 573,440."
+        "all seven entries fit the description: 14 heads of 64 numbers make "
+        "896, and 640 positions of 896 numbers make 573,440."
     )
 
 
@@ -316,8 +316,8 @@ def configuration(fn):
     "and ask again. It does not know what was meant.",
     "Three entries are wrong. check_config finds two of them; for the third, "
     "compare the highest ID of the tokenizer with the rows of the table.",
-    "The heads share 1,280 numbers, 64 each; 5 per cent is 5 / 100; the IDs "
-    "0 to 50256 need one row more than 50,256.",
+    "All heads together are 1,280 numbers wide, each of them 64; 5 per cent "
+    "is 5 / 100; the IDs 0 to 50256 need one row more than 50,256.",
     task=CORRECTED,
 )
 def corrected_configuration(fn):
@@ -335,9 +335,9 @@ def corrected_configuration(fn):
                 partial(_otherwise_entry, AS_MEANT),
             )
     return (
-        "the draft describes the model that was meant: each of 20 heads has "
-        "64 numbers, one value in twenty is dropped, and the end marker has "
-        "a row."
+        "the draft describes the model that was meant: each of 20 heads is "
+        "64 numbers wide, one value in twenty is dropped, and the end marker "
+        "has a row."
     )
 
 

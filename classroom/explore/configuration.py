@@ -115,9 +115,9 @@ def _draw(batch, tokens, **entries):
     heads, emb_dim = entries["n_heads"], entries["emb_dim"]
     summary = (
         f"Token IDs {stops[0][-1]} become logits {stops[-1][-1]}. In each of "
-        f"{_count(entries['n_layers'], 'block')}, attention cuts every "
-        f"vector into {_count(heads, 'head')} of {emb_dim // heads} features, "
-        f"and feed-forward widens it 4 times, to {4 * emb_dim:,}. "
+        f"{_count(entries['n_layers'], 'block')}, attention works in "
+        f"{_count(heads, 'head')} of {emb_dim // heads} features, and "
+        f"feed-forward is 4 times as wide, {4 * emb_dim:,}. "
         f"{tokens:,} of {entries['context_length']:,} positions are in use. "
         f"{_compared(changed, len(stops))}"
     )

@@ -554,7 +554,7 @@ def component_order():
         700,
         400,
         "The order in which the components are written",
-        "First a skeleton of placeholders, in notebook 1. Then layer norm (2), "
+        "First a skeleton of placeholders (notebook 1). Then layer norm (2), "
         "GELU and the feed-forward network (3) and the shortcut (4), which "
         "with the attention of the unit before make the transformer block "
         "(5). Blocks make the final model (6).",

@@ -94,7 +94,7 @@ def test_an_impossible_setting_and_the_way_back(control):
     assert "gpt-stale" in explorer.picture._dom_classes
     control(explorer, "n_heads").value = 16
     assert "12 blocks, attention" in explorer.description
-    assert "into 16 heads of 48 features" in explorer.description
+    assert "in 16 heads of 48 features" in explorer.description
     assert "gpt-stale" not in explorer.picture._dom_classes
 
 
