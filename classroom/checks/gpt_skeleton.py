@@ -294,6 +294,7 @@ CORRECTED = Task(meant, DRAFT_MISTAKES, _draft_answer)
 )
 def configuration(fn):
     """The seven entries of a configuration that is described in words."""
+    _check_function(fn)
     check_signature(fn, call="my_configuration()")
     with _configurations_kept(fn):
         wrong = _wrong_entries(fn, described)
@@ -322,6 +323,7 @@ def configuration(fn):
 )
 def corrected_configuration(fn):
     """The draft's three wrong entries, and its four right ones."""
+    _check_function(fn)
     draft = copy.deepcopy(DRAFT)
     check_signature(fn, draft, call="my_corrected_configuration(draft)")
     with _configurations_kept(fn, draft):
@@ -339,6 +341,15 @@ def corrected_configuration(fn):
         "64 numbers wide, one value in twenty is dropped, and the end marker "
         "has a row."
     )
+
+
+def _check_function(fn):
+    if isinstance(fn, Mapping):
+        raise Mistake(
+            "not-a-function",
+            "Your answer is a dictionary; expected a function that returns "
+            "one, as the stub begins it.",
+        )
 
 
 def _value(fn, entry, draft=None):
@@ -393,19 +404,24 @@ def _otherwise_entry(words, case, outcome, right):
 
 @contextlib.contextmanager
 def _configurations_kept(fn, *more):
-    """Raise `Mistake` if a configuration is another after the calls."""
+    """Raise `Mistake` if a configuration is another after the calls.
+
+    What else was wrong may come from that: a second call began with what the
+    first one left.
+    """
     own = filter(_is_configuration, getattr(fn, "__globals__", {}).values())
     found = [GPT_CONFIG_124M, *GPT2_CONFIGS.values(), *own, *more]
-    before = copy.deepcopy(found)
-    changed = False
+    before, wrong = copy.deepcopy(found), None
     try:
         yield
+    except Mistake as mistake:
+        wrong = mistake
     finally:
-        for one, old in zip(found, before, strict=True):
-            if one != old:
-                changed = True
-                one.clear()
-                one.update(old)
+        changed = [pair for pair in zip(found, before, strict=True)
+                   if pair[0] != pair[1]]  # fmt: skip
+        for one, old in changed:
+            one.clear()
+            one.update(old)
     if changed:
         raise Mistake(
             "config-changed",
@@ -413,6 +429,8 @@ def _configurations_kept(fn, *more):
             "as GPT_CONFIG_124M or draft. Make a new one: `a | b` is a copy "
             "of a with the entries of b put in.",
         )
+    if wrong:
+        raise wrong
 
 
 def _is_configuration(thing):

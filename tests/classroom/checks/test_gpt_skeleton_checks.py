@@ -604,6 +604,11 @@ def test_a_changed_configuration_of_the_notebook_is_named_and_restored():
     assert before == gptlib.GPT_CONFIG_124M
 
 
+def test_a_dictionary_in_place_of_a_function_is_told():
+    result = configuration(dict(gptlib.GPT_CONFIG_124M))
+    assert result.mistake == "not-a-function", result
+
+
 def test_a_name_of_ones_own_is_no_reason_for_advice():
     source = """
 def my_configuration():
@@ -648,6 +653,9 @@ def my_configuration():
              "    return draft")]),
         ("config-changed", "draft", [
             ("    return", "    draft['drop_rate'] = 0.05\n    return")]),
+        ("config-changed", "draft", [
+            ("return draft |", "draft['vocab_size'] += 1\n    return draft |"),
+            ('"vocab_size": 50257, ', "")]),
         ("returns-none", "None", [("return ", "")]),
         ("wrong-signature", "my_corrected_configuration(draft)",
          [("(draft)", "()"), ("draft |", "dict(a=1) |")]),
