@@ -34,7 +34,6 @@ PUBLISHED = MappingProxyType(
     {name: MappingProxyType(cfg.copy()) for name, cfg in GPT2_CONFIGS.items()}
 )
 SMALLEST = PUBLISHED["gpt2-small (124M)"]
-HEAD_WIDTH = 64  # features of each head, in all four sizes
 
 
 def check_config(cfg):
@@ -125,10 +124,13 @@ def _check_heads(cfg):
     try:
         check_divisible(emb_dim, heads, "emb_dim", "n_heads")
     except ValueError as error:
-        if emb_dim != HEAD_WIDTH * layers:
+        published = [
+            (size["emb_dim"], size["n_layers"], size["n_heads"])
+            for size in PUBLISHED.values()
+        ]
+        if (emb_dim, heads, layers) not in published:
             raise
         raise ValueError(
-            f"{error} With n_heads={layers} each head would have "
-            f"{HEAD_WIDTH}, as in GPT-2: are n_heads={heads} and "
-            f"n_layers={layers} swapped?"
+            f"{error} GPT-2 of this width has n_heads={layers} and "
+            f"n_layers={heads}: are the two swapped?"
         ) from None

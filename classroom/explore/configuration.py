@@ -114,8 +114,8 @@ def _draw(batch, tokens, **entries):
     ]
     heads, emb_dim = entries["n_heads"], entries["emb_dim"]
     summary = (
-        f"Token IDs {stops[0][-1]} become logits {stops[-1][-1]}. In each of "
-        f"{_count(entries['n_layers'], 'block')}, attention works in "
+        f"Token IDs {stops[0][-1]} become logits {stops[-1][-1]}. In "
+        f"{_each(entries['n_layers'])}, attention works in "
         f"{_count(heads, 'head')} of {emb_dim // heads} features, and "
         f"feed-forward is 4 times as wide, {4 * emb_dim:,}. "
         f"{tokens:,} of {entries['context_length']:,} positions are in use. "
@@ -132,6 +132,10 @@ def _compared(changed, count):
         f"{len(changed)} of {count} shapes (◆) {'is' if few else 'are'} not "
         f"{'that' if few else 'those'} of the start."
     )
+
+
+def _each(blocks):
+    return "the only block" if blocks == 1 else f"each of {blocks} blocks"
 
 
 def _count(number, noun):

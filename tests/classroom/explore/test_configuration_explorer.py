@@ -63,8 +63,11 @@ def test_the_shapes_are_those_of_the_model():
     assert stops["in a block, attention"] == (*weights.shape[:3], 24 // 3)
 
 
-def test_one_block_is_not_blocks():
+def test_one_block_is_not_blocks(control):
     assert "after 1 block" in shapes(batch=1, tokens=1, n_layers=1)
+    explorer = explore_configuration()
+    control(explorer, "n_layers").value = 1
+    assert "In the only block, attention" in explorer.description
 
 
 def test_check_config_explains_heads_that_do_not_divide():
