@@ -16,7 +16,6 @@ from classroom.checks.functions import (
     check_signature,
     equal,
     judge,
-    returned,
 )
 from classroom.checks.guard import exercise
 from classroom.checks.manners import check_manners
@@ -176,7 +175,8 @@ OTHERWISE = {
                 "each of them with yours, and how wide should it be?"),
     "n_layers": ("blocks-wrong", "How many blocks stand in the stack?"),
     "drop_rate": ("drop-rate-wrong",
-                  "It is the share that is set to zero, from 0 to 1."),
+                  "It is the share that is set to zero, from 0 to 1: 0.1 "
+                  "means one value in ten."),
     "qkv_bias": ("qkv-bias-wrong",
                  "Do the query, key and value layers add a constant?"),
 }  # fmt: skip
@@ -294,18 +294,7 @@ CORRECTED = Task(meant, DRAFT_MISTAKES, _draft_answer)
 )
 def configuration(fn):
     """The seven entries of a configuration that is described in words."""
-    _check_function(fn)
-    check_signature(fn, call="my_configuration()")
-    with _configurations_kept(fn):
-        wrong = _wrong_entries(fn, described)
-        for entry in ENTRIES:
-            judge(
-                partial(_value, fn),
-                CONFIGURATION,
-                [(entry,)],
-                partial(_seen_entry, wrong),
-                partial(_otherwise_entry, OTHERWISE),
-            )
+    _check_entries(fn, CONFIGURATION, OTHERWISE, "my_configuration()")
     return (
         "all seven entries fit the description: 14 heads of 64 numbers make "
         "896, and 640 positions of 896 numbers make 573,440."
@@ -323,19 +312,8 @@ def configuration(fn):
 )
 def corrected_configuration(fn):
     """The draft's three wrong entries, and its four right ones."""
-    _check_function(fn)
-    draft = copy.deepcopy(DRAFT)
-    check_signature(fn, draft, call="my_corrected_configuration(draft)")
-    with _configurations_kept(fn, draft):
-        wrong = _wrong_entries(fn, meant, draft)
-        for entry in ENTRIES:
-            judge(
-                partial(_value, fn, draft=draft),
-                CORRECTED,
-                [(entry,)],
-                partial(_seen_entry, wrong),
-                partial(_otherwise_entry, AS_MEANT),
-            )
+    call = "my_corrected_configuration(draft)"
+    _check_entries(fn, CORRECTED, AS_MEANT, call, copy.deepcopy(DRAFT))
     return (
         "the draft describes the model that was meant: each of 20 heads is "
         "64 numbers wide, one value in twenty is dropped, and the end marker "
@@ -343,18 +321,51 @@ def corrected_configuration(fn):
     )
 
 
-def _check_function(fn):
+def _check_entries(fn, task, words, call, *draft):
+    """Each entry of what `fn` returns is the one that `task` asks for.
+
+    Args:
+        words: entry → name and words where no known mistake explains it.
+        call: how the exercise writes the call.
+        draft: what `fn` gets, if anything.
+    """
     if isinstance(fn, Mapping):
         raise Mistake(
             "not-a-function",
             "Your answer is a dictionary; expected a function that returns "
             "one, as the stub begins it.",
         )
+    check_signature(fn, *draft, call=call)
+    first, second = _entries(fn, draft), _entries(fn, draft)
+    for entry, value in first.items():
+        if repr(value) != repr(second[entry]) and isinstance(value, Real):
+            raise Mistake(
+                "not-repeatable",
+                f"{entry} is {value} after a first call and {second[entry]} "
+                "after a second. What is kept from one call to the next?",
+            )
+    right = {entry: task.solution(entry) for entry in ENTRIES}
+    wrong = [e for e in ENTRIES if not equal(first[e], right[e])]
+    for entry in wrong:
+        judge(
+            first.__getitem__,
+            task,
+            [(entry,)],
+            partial(_seen_entry, wrong),
+            partial(_otherwise_entry, words),
+        )
 
 
-def _value(fn, entry, draft=None):
-    """An entry of a learner's configuration, as a plain number."""
-    cfg = returned(fn, *([] if draft is None else [draft]))
+def _entries(fn, draft):
+    """The entries of a learner's configuration, as plain numbers."""
+    with _configurations_kept(fn, *draft):
+        cfg = fn(*draft)
+    if cfg is None:
+        raise Mistake(
+            "returns-none",
+            "The function returns None: does every path end in a return? A "
+            "dict's own `update` returns None, too.",
+        )
     if not isinstance(cfg, Mapping):
         raise Mistake(
             "wrong-type",
@@ -367,21 +378,17 @@ def _value(fn, entry, draft=None):
             check_config(cfg)
         except KeyError as error:
             raise Mistake("wrong-keys", error.args[0]) from None
-    value = cfg[entry]
+    return {entry: _plain(entry, cfg[entry]) for entry in ENTRIES}
+
+
+def _plain(entry, value):
     if isinstance(value, bool) or not isinstance(value, Real):
         return value
     if entry == "drop_rate":
-        share = round(float(value), 9)  # 1 - 0.85 is 0.15000000000000002
+        # 1 - 0.85 is 0.15000000000000002, and float32 has 7 digits.
+        share = round(float(value), 7)
         return int(share) if share.is_integer() else share
     return int(value) if isinstance(value, Integral) else float(value)
-
-
-def _wrong_entries(fn, solution, draft=None):
-    return [
-        entry
-        for entry in ENTRIES
-        if not equal(_value(fn, entry, draft), solution(entry))
-    ]
 
 
 def _seen_entry(wrong, case, outcome, right):
@@ -404,24 +411,19 @@ def _otherwise_entry(words, case, outcome, right):
 
 @contextlib.contextmanager
 def _configurations_kept(fn, *more):
-    """Raise `Mistake` if a configuration is another after the calls.
-
-    What else was wrong may come from that: a second call began with what the
-    first one left.
-    """
+    """Raise `Mistake` if a call that ends without an error leaves another
+    configuration changed; put all of them back in any case."""
     own = filter(_is_configuration, getattr(fn, "__globals__", {}).values())
     found = [GPT_CONFIG_124M, *GPT2_CONFIGS.values(), *own, *more]
-    before, wrong = copy.deepcopy(found), None
+    before, changed = copy.deepcopy(found), []
     try:
         yield
-    except Mistake as mistake:
-        wrong = mistake
     finally:
-        changed = [pair for pair in zip(found, before, strict=True)
-                   if pair[0] != pair[1]]  # fmt: skip
-        for one, old in changed:
-            one.clear()
-            one.update(old)
+        for one, old in zip(found, before, strict=True):
+            if one != old:
+                changed.append(one)
+                one.clear()
+                one.update(old)
     if changed:
         raise Mistake(
             "config-changed",
@@ -429,8 +431,6 @@ def _configurations_kept(fn, *more):
             "as GPT_CONFIG_124M or draft. Make a new one: `a | b` is a copy "
             "of a with the entries of b put in.",
         )
-    if wrong:
-        raise wrong
 
 
 def _is_configuration(thing):

@@ -442,6 +442,14 @@ def test_no_cause_is_made_up():
     linear = skeleton(made(changed((table, linear))))
     assert linear.mistake == "wrong-part"
     assert "Linear" in linear.message and "(12, 9)" in linear.message
+    bare = skeleton(
+        made(changed(("DummyTransformerBlock(cfg)", "DummyTransformerBlock")))
+    )
+    assert bare.mistake == "exception" and "brackets" in bare.message
+    assert "one list" not in bare.message
+    count = skeleton(made(changed((POS, "self.pos_emb(tokens)"))))
+    assert "self.pos_emb(tokens)" in count.message
+    assert "tensor of row numbers" in count.message
     public = skeleton(made(changed(
         ('emb_dim = cfg["emb_dim"]',
          'emb_dim = gptlib.GPT_CONFIG_124M["emb_dim"]'))))  # fmt: skip
@@ -533,6 +541,12 @@ def fixed(*pairs):
         ("wrong-signature", "my_configuration()",
          [("configuration()", "configuration(cfg)")]),
         ("exception", "vocab", [("640", "vocab")]),
+        ("exception", "quotation marks", [('"emb_dim"', "emb_dim")]),
+        ("exception", "put together with `|`",
+         [("return {", "return {} + {")]),
+        ("not-repeatable", "20 after a first call and 21",
+         [("def ", "seen = []\ndef "), ('s": 20', 's": 19 + len(seen)'),
+          ("    return", "    seen.append(1)\n    return")]),
     ],
 )  # fmt: skip
 def test_each_wrong_entry_is_named(name, words, pairs):
@@ -643,6 +657,15 @@ def my_configuration():
         ("tenths-for-hundredths", "0.5", [("0.05", "0.5")]),
         ("drop-rate-off", "is 0.", [("0.05", "0.0")]),
         ("drop-rate-wrong", "0.005", [("0.05", "0.005")]),
+        ("drop-rate-wrong", "one value in ten", [("0.05", "0.2")]),
+        ("returns-none", "`update`",
+         [("draft | ", "draft.copy().update("), ("0.05}", "0.05})")]),
+        ("config-changed", "draft",
+         [("    return", "    del draft['drop_rate']\n    return")]),
+        ("not-repeatable", "50257 after a first call and 50258",
+         [("def ", "seen = []\ndef "),
+          ("50257", "50256 + len(seen)"),
+          ("    return", "    seen.append(1)\n    return")]),
         ("as-in-gpt2", "0.1", [("0.05", "0.1")]),
         ("float-size", "20.0", [("20", "1280 / 64")]),
         ("wrong-type", "'0.05'", [("0.05", "'0.05'")]),
@@ -682,6 +705,10 @@ def test_each_wrong_correction_is_named(name, words, pairs):
         "import copy\n    new = copy.deepcopy(draft)\n"
         "    new.update(vocab_size=gptlib.gpt2_tokenizer().n_vocab,\n"
         "               n_heads=20, drop_rate=1 - 0.95)\n    return new",
+        "import numpy as np\n    return draft | {'n_heads': np.int32(20),\n"
+        "        'vocab_size': np.int64(50257), 'drop_rate': np.float32(.05)}",
+        "from collections import ChainMap\n    return ChainMap(\n"
+        "        dict(vocab_size=50257, n_heads=20, drop_rate=0.05), draft)",
         "large = gptlib.GPT2_CONFIGS['gpt2-large (774M)']\n"
         "    return large | {'drop_rate': 0.05}",
     ],
