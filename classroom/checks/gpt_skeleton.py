@@ -294,7 +294,16 @@ CORRECTED = Task(meant, DRAFT_MISTAKES, _draft_answer)
 )
 def configuration(fn):
     """The seven entries of a configuration that is described in words."""
-    _check_entries(fn, CONFIGURATION, OTHERWISE, "my_configuration()")
+    given = _given_entries(fn, "my_configuration()")
+    wrong = _wrong_entries(given, described)
+    for entry in wrong:
+        judge(
+            given.__getitem__,
+            CONFIGURATION,
+            [(entry,)],
+            partial(_seen_entry, wrong),
+            partial(_otherwise_entry, OTHERWISE),
+        )
     return (
         "all seven entries fit the description: 14 heads of 64 numbers make "
         "896, and 640 positions of 896 numbers make 573,440."
@@ -312,8 +321,17 @@ def configuration(fn):
 )
 def corrected_configuration(fn):
     """The draft's three wrong entries, and its four right ones."""
-    call = "my_corrected_configuration(draft)"
-    _check_entries(fn, CORRECTED, AS_MEANT, call, copy.deepcopy(DRAFT))
+    call, draft = "my_corrected_configuration(draft)", copy.deepcopy(DRAFT)
+    given = _given_entries(fn, call, draft)
+    wrong = _wrong_entries(given, meant)
+    for entry in wrong:
+        judge(
+            given.__getitem__,
+            CORRECTED,
+            [(entry,)],
+            partial(_seen_entry, wrong),
+            partial(_otherwise_entry, AS_MEANT),
+        )
     return (
         "the draft describes the model that was meant: each of 20 heads is "
         "64 numbers wide, one value in twenty is dropped, and the end marker "
@@ -321,13 +339,12 @@ def corrected_configuration(fn):
     )
 
 
-def _check_entries(fn, task, words, call, *draft):
-    """Each entry of what `fn` returns is the one that `task` asks for.
+def _given_entries(fn, call, *draft):
+    """Entry → value that a learner's function gives, whenever it is called.
 
     Args:
-        words: entry → name and words where no known mistake explains it.
         call: how the exercise writes the call.
-        draft: what `fn` gets, if anything.
+        draft: what the function gets, if anything.
     """
     if isinstance(fn, Mapping):
         raise Mistake(
@@ -344,16 +361,11 @@ def _check_entries(fn, task, words, call, *draft):
                 f"{entry} is {value} after a first call and {second[entry]} "
                 "after a second. What is kept from one call to the next?",
             )
-    right = {entry: task.solution(entry) for entry in ENTRIES}
-    wrong = [e for e in ENTRIES if not equal(first[e], right[e])]
-    for entry in wrong:
-        judge(
-            first.__getitem__,
-            task,
-            [(entry,)],
-            partial(_seen_entry, wrong),
-            partial(_otherwise_entry, words),
-        )
+    return first
+
+
+def _wrong_entries(given, solution):
+    return [e for e in ENTRIES if not equal(given[e], solution(e))]
 
 
 def _entries(fn, draft):
