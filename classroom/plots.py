@@ -10,6 +10,7 @@ import math
 import re
 
 import numpy as np
+from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
 
 from classroom.picture import (
@@ -385,6 +386,47 @@ def candidates(tokens, probabilities, chosen=0):
     return picture
 
 
+@styled
+def lookup_as_product(ids, table):
+    """One-hot rows times a table: each 1 picks the table's row of its ID.
+
+    `table` is (vocab, emb). The rows that are picked are coloured and named.
+    """
+    table, ids = array(table), [int(one) for one in ids]
+    one_hot = np.eye(len(table))[ids]
+    parts = [
+        ("one-hot rows", one_hot, [f"ID {n}" for n in ids], one_hot > 0),
+        ("token table", table, [f"row {n}" for n in range(len(table))], None),
+        ("product", one_hot @ table, [f"row {n}" for n in ids], None),
+    ]
+    rows = ", ".join(map(str, ids))
+    description = (
+        f"One-hot rows for the IDs {rows}, times a table of {len(table)} "
+        f"rows: the product holds the rows {rows} of the table."
+    )
+    wide, narrow = 0.42 * len(table), 0.66 * table.shape[1]
+    size = 2.4 + wide + 2 * narrow, 1.2 + 0.4 * len(table)
+    picture = Picture(*size, description)
+    sizes = wide, narrow, narrow
+    panels = picture.subplots(1, 3, width_ratios=sizes)
+    for axes, (title, values, names, lit) in zip(panels, parts, strict=True):
+        if lit is None:
+            lit = np.isin(names, [f"row {n}" for n in ids])[:, None]
+        lit = np.broadcast_to(lit, values.shape)
+        _number_table(axes, values, lit, title, names, room=len(table))
+    for axes, sign in zip(panels[1:], "×=", strict=True):
+        axes.text(
+            -0.3 if sign == "×" else -0.42,
+            0.5,
+            sign,
+            transform=axes.transAxes,
+            fontsize=22,
+            ha="center",
+            va="center",
+        )
+    return picture
+
+
 def draw_attention(picture, weights, tokens):
     """What `attention_map` draws, without the scale of colours."""
     weights, names = array(weights), [visible(token) for token in tokens]
@@ -483,3 +525,26 @@ def _lines(axes, x, series):
     for (name, y), look in zip(series.items(), itertools.cycle(LINES)):
         axes.plot(x, y, label=name, **look)
     axes.legend()
+
+
+def _number_table(axes, values, lit, title, names, room):
+    """Cells with their numbers, lit ones coloured; `room` rows are high."""
+    rows, columns = values.shape
+    top = (room - rows) / 2
+    whole = np.array_equal(values, values.round())
+    for row, column in np.ndindex(rows, columns):
+        fill = COLORS["embedding"] if lit[row, column] else "white"
+        axes.add_patch(
+            Rectangle(
+                (column, top + row), 1, 1, fc=fill, ec="black", clip_on=False
+            )
+        )
+        number = f"{values[row, column]:{'.0f' if whole else '.2f'}}"
+        number = number.replace("-", "\N{MINUS SIGN}")
+        bold = "bold" if lit[row, column] else "normal"
+        centre(axes, column + 0.5, top + row + 0.5, number, weight=bold)
+    axes.set(xlim=(0, columns), ylim=(room, 0), xticks=[])
+    axes.set_yticks([top + n + 0.5 for n in range(rows)], names)
+    axes.tick_params(length=0)
+    axes.spines[:].set_visible(False)
+    label_axes(axes, "", "", title)

@@ -120,12 +120,17 @@ def _with_nearest(key):
 
 
 def _check_heads(cfg):
+    emb_dim, heads, layers = cfg["emb_dim"], cfg["n_heads"], cfg["n_layers"]
     try:
-        check_divisible(cfg["emb_dim"], cfg["n_heads"], "emb_dim", "n_heads")
+        check_divisible(emb_dim, heads, "emb_dim", "n_heads")
     except ValueError as error:
-        if cfg["emb_dim"] % cfg["n_layers"]:
+        published = [
+            (size["emb_dim"], size["n_layers"], size["n_heads"])
+            for size in PUBLISHED.values()
+        ]
+        if (emb_dim, heads, layers) not in published:
             raise
         raise ValueError(
-            f"{error} Are n_heads={cfg['n_heads']} and "
-            f"n_layers={cfg['n_layers']} swapped?"
+            f"{error} GPT-2 of this width has n_heads={layers} and "
+            f"n_layers={heads}: are the two swapped?"
         ) from None

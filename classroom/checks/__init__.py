@@ -13,8 +13,8 @@ from classroom.checks.catalogue import EXERCISES
 from classroom.checks.gelu_and_feed_forward import feed_forward, gelu, swiglu
 from classroom.checks.generation import batch_prompts, generate, stop_at_end
 from classroom.checks.gpt_skeleton import (
-    predict_shapes,
-    round_trip,
+    configuration,
+    corrected_configuration,
     skeleton,
 )
 from classroom.checks.layer_normalization import layer_norm, rms_norm

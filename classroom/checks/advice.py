@@ -52,12 +52,16 @@ ADVICE = [
      "function takes."),
     (r"cannot access local variable",
      "On this path, nothing was assigned to the name before it is read."),
+    (r"\b(\w+): .*NameError: name '\1'",
+     "A dict's key that is a word stands in quotation marks."),
     (r"NameError",
      "Is it misspelt, or never made or imported? What was made as `self.…` "
      "is read with `self.`, too."),
     (r"cfg\[.*KeyError",
      "The configuration's keys are vocab_size, context_length, emb_dim, "
      "n_heads, n_layers, drop_rate and qkv_bias."),
+    (r"unsupported operand.*'dict' and 'dict'",
+     "Two dicts are put together with `|`: the second one's entries win."),
     (r"'dict' object|unsupported operand.*'dict'",
      "A dict gives its values by key, in square brackets: cfg[\"emb_dim\"]."),
     (r"must be tuple of ints|must be int, not float|'float' object cannot be "
@@ -77,6 +81,9 @@ ADVICE = [
      r"Tensor with \d+ elements cannot be converted|only 0-dimensional array",
      "Functions of `math` take one number; for tensors torch has its own, "
      "such as torch.tanh."),
+    (r"embedding\(\): argument 'indices'",
+     "A table is asked with a tensor of row numbers, not with how many there "
+     "are."),
     (r"must be Tensor, not (float|int)\b",
      "torch's functions take tensors; for a plain number there are math's, "
      "such as math.sqrt, and Python's round()."),
@@ -134,15 +141,17 @@ def explained(error):
 
 def on_config(answer):
     """A remark if code that is given `cfg` reads the public dict instead."""
-    names, waiting = set(), [answer]
+    names, given, waiting = set(), set(), [answer]
     for thing in waiting:  # grows on the way
         if isinstance(thing, type):
             waiting += [f for f in vars(thing).values() if callable(f)]
         code = getattr(thing, "__code__", thing)
         if isinstance(code, types.CodeType):
-            names.update(_read(code), code.co_varnames)
+            names.update(_read(code))
+            count = code.co_argcount + code.co_kwonlyargcount
+            given.update(code.co_varnames[:count])
             waiting += code.co_consts
-    if {"GPT_CONFIG_124M", "cfg"} <= names:
+    if "GPT_CONFIG_124M" in names and "cfg" in given:
         return " Your code reads GPT_CONFIG_124M: should it read `cfg`?"
     return ""
 

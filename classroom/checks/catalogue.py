@@ -3,8 +3,8 @@
 EXERCISES = {
     "01-gpt-configuration-and-skeleton": {
         "skeleton": "MySkeleton",
-        "predict_shapes": "my_shapes",
-        "round_trip": "my_round_trip",
+        "configuration": "my_configuration",
+        "corrected_configuration": "my_corrected_configuration",
     },
     "02-layer-normalization": {
         "layer_norm": "MyLayerNorm",

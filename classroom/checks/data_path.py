@@ -7,6 +7,7 @@ another one, so that their order shows even where they are placeholders.
 
 import contextlib
 import copy
+import re
 from functools import partial
 
 import torch
@@ -353,7 +354,7 @@ def start(answer, call, **changes):
     try:
         model = construct(answer, SIZES | changes, call=call)
     except TypeError as error:
-        if "is not a Module subclass" not in str(error):
+        if not re.match(r"(list|tuple|generator) is not a Mod", str(error)):
             raise
         raise Mistake(
             "blocks-not-unpacked",
@@ -699,9 +700,9 @@ def _check_rows(model, ids, seen):
     with _LookUps() as look_ups, contextlib.suppress(Exception):
         model(ids)
     for rows, weights in look_ups.noted:
-        first, last = int(rows.min()), int(rows.max())
-        if rows.is_floating_point():
+        if not isinstance(rows, torch.Tensor) or rows.is_floating_point():
             continue
+        first, last = int(rows.min()), int(rows.max())
         if first < 0 or last >= len(weights):
             off = last - first == ids.shape[1] - 1
             raise Mistake(

@@ -1,8 +1,10 @@
-"""Checks of notebook 01: the skeleton, its shapes, and text to IDs."""
+"""Checks of notebook 01: the skeleton, and configurations."""
 
 import contextlib
-import sys
+import copy
+from collections.abc import Mapping
 from functools import partial
+from numbers import Integral, Real
 from reprlib import repr as shortened
 
 import torch
@@ -10,13 +12,22 @@ import torch
 from classroom.checks import data_path
 from classroom.checks.data_path import SIZES
 from classroom.checks.edits import Task, known
-from classroom.checks.functions import check_signature, judge, returned
+from classroom.checks.functions import (
+    check_signature,
+    equal,
+    judge,
+)
 from classroom.checks.guard import exercise
 from classroom.checks.manners import check_manners
 from classroom.checks.result import Mistake
 from classroom.checks.tensors import difference, expect_tensor, same
+from gptlib.config import (
+    GPT2_CONFIGS,
+    GPT_CONFIG_124M,
+    SMALLEST,
+    check_config,
+)
 from gptlib.skeleton import DummyGPTModel
-from gptlib.tokenizer import gpt2_tokenizer
 
 CALL = "MySkeleton(cfg)"
 
@@ -87,350 +98,356 @@ def _check_placeholders(model):
     model.eval()
 
 
-# --- the shapes ------------------------------------------------------------
+# --- configurations --------------------------------------------------------
 
-STOPS = "tok_emb", "pos_emb", "trf_blocks", "final_norm", "logits"
-SHAPE_CASES = [
-    (SIZES, 2, 5),
-    (SIZES | {"vocab_size": 101, "emb_dim": 24, "context_length": 16}, 7, 3),
-    (SIZES | {"emb_dim": 18}, 4, 1),
-    # No machine could hold this one.
-    (SIZES | {"vocab_size": 10**13, "emb_dim": 3 * 10**9}, 3, 8),
-    (SIZES | {"vocab_size": 50257, "emb_dim": 1600, "context_length": 1024,
-              "n_heads": 25, "n_layers": 48}, 1, 10),
+# A wrong width makes others wrong, so it is named before them.
+ENTRIES = (
+    "vocab_size", "emb_dim", "context_length", "n_heads", "n_layers",
+    "drop_rate", "qkv_bias"
+)  # fmt: skip
+DRAFT = {
+    "vocab_size": 50256,
+    "context_length": 1024,
+    "emb_dim": 1280,
+    "n_heads": 24,
+    "n_layers": 36,
+    "drop_rate": 5,
+    "qkv_bias": False,
+}
+
+
+def described(entry):
+    return {
+        "vocab_size": 50260,
+        "emb_dim": 896,
+        "context_length": 640,
+        "n_heads": 14,
+        "n_layers": 20,
+        "drop_rate": 0.15,
+        "qkv_bias": True,
+    }[entry]
+
+
+def meant(entry):
+    return {
+        "vocab_size": 50257,
+        "emb_dim": 1280,
+        "context_length": 1024,
+        "n_heads": 20,
+        "n_layers": 36,
+        "drop_rate": 0.05,
+        "qkv_bias": False,
+    }[entry]
+
+
+def _instead(solution, entry, *values):
+    """Edits that put each of these values into an entry."""
+    right = f'"{entry}": {solution(entry)!r},'
+    return [{right: f'"{entry}": {value!r},'} for value in values]
+
+
+_in_new, _in_draft = partial(_instead, described), partial(_instead, meant)
+FLOAT_SIZE = (
+    "float-size",
+    "A size must be a whole number (int), and this is a float: `/` always "
+    "gives one, `//` does not.",
+)
+PERCENT = (
+    "percent-for-share",
+    "A drop rate is a share of 1, not a number of per cent.",
+)
+HEAD_WIDTH = (
+    "head-width-for-count",
+    "64 is how wide each head is; n_heads says how many heads stand side "
+    "by side.",
+)
+# What stands for an entry that no known mistake explains.
+OTHERWISE = {
+    "vocab_size": ("vocabulary-wrong",
+                   "It counts all tokens, so it is 1 more than the highest "
+                   "ID. What does the tokenizer hold?"),
+    "emb_dim": ("width-wrong", "How many numbers describe one token?"),
+    "context_length": ("context-wrong",
+                       "It is how many rows the position table has. How long "
+                       "is each row?"),
+    "n_heads": ("heads-wrong",
+                "All heads together are emb_dim numbers wide. How wide is "
+                "each of them with yours, and how wide should it be?"),
+    "n_layers": ("blocks-wrong", "How many blocks stand in the stack?"),
+    "drop_rate": ("drop-rate-wrong",
+                  "It is the share that is set to zero, from 0 to 1: 0.1 "
+                  "means one value in ten."),
+    "qkv_bias": ("qkv-bias-wrong",
+                 "Do the query, key and value layers add a constant?"),
+}  # fmt: skip
+AS_MEANT = OTHERWISE | {
+    "emb_dim": ("width-changed",
+                "The width is as meant. Which other entry decides how wide a "
+                "head is?"),
+    "n_layers": ("blocks-changed",
+                 "The number of blocks is as meant, and what a block needs "
+                 "does not depend on it."),
+    "context_length": ("context-changed", "In the draft it is as meant."),
+    "qkv_bias": ("qkv-bias-changed", "In the draft it is as meant."),
+}  # fmt: skip
+
+NEW_MISTAKES = [
+    known("markers-forgotten",
+          "GPT-2's own tokens are there. What does this tokenizer have "
+          "besides?",
+          *_in_new("vocab_size", 50257)),
+    known("highest-id-for-count",
+          "Is that the highest ID? IDs count from 0, and vocab_size counts "
+          "the tokens.",
+          *_in_new("vocab_size", 50259, 50256)),
+    known("numbers-for-rows",
+          "That is all numbers of the position table; context_length counts "
+          "its rows. How long is one row?",
+          *_in_new("context_length", 573440)),
+    known("columns-for-rows",
+          "That is how long a row of the position table is. How many rows "
+          "has it?",
+          *_in_new("context_length", 896)),
+    known("as-in-gpt2",
+          "GPT_CONFIG_124M has the same value. What does the description say "
+          "about this entry?",
+          *_in_new("context_length", 1024), *_in_new("emb_dim", 768),
+          *_in_new("n_heads", 12), *_in_new("n_layers", 12),
+          *_in_new("drop_rate", 0.1), *_in_new("qkv_bias", False)),
+    known("head-width-for-width",
+          "64 is how wide each head is; emb_dim is the width of all heads "
+          "together.",
+          *_in_new("emb_dim", 64)),
+    known(*HEAD_WIDTH, *_in_new("n_heads", 64)),
+    known("blocks-for-heads",
+          "That is the number of blocks. How many heads has each?",
+          *_in_new("n_heads", 20)),
+    known("heads-for-blocks",
+          "That is the number of heads. How many blocks are there?",
+          *_in_new("n_layers", 14)),
+    known("kept-for-dropped",
+          "That is the share which stays; drop_rate is the share which is "
+          "set to zero.",
+          *_in_new("drop_rate", 0.85, 85)),
+    known(*PERCENT, *_in_new("drop_rate", 15)),
+    known(*FLOAT_SIZE,
+          *(edit for entry, value in
+            [("vocab_size", 50260.0), ("context_length", 640.0),
+             ("emb_dim", 896.0), ("n_heads", 14.0), ("n_layers", 20.0)]
+            for edit in _in_new(entry, value))),
+]  # fmt: skip
+DRAFT_MISTAKES = [
+    known("highest-id-for-count",
+          "A table of 50,256 rows has the rows 0 to 50,255. Which ID has the "
+          "end marker?",
+          *_in_draft("vocab_size", 50256)),
+    known("heads-left",
+          "1,280 is not divisible by 24. How wide should a head be?",
+          *_in_draft("n_heads", 24)),
+    known(*HEAD_WIDTH, *_in_draft("n_heads", 64)),
+    known("blocks-for-heads",
+          "36 is the number of blocks. How many heads has each?",
+          *_in_draft("n_heads", 36)),
+    known(*PERCENT, *_in_draft("drop_rate", 5)),
+    known("kept-for-dropped",
+          "That is the share which stays; drop_rate is the share which is "
+          "set to zero.",
+          *_in_draft("drop_rate", 0.95, 95)),
+    known("as-in-gpt2",
+          "GPT_CONFIG_124M has the same value. Is it what is meant here?",
+          *_in_draft("drop_rate", 0.1), *_in_draft("n_heads", 12)),
+    known("tenths-for-hundredths",
+          "0.5 drops half of the values.",
+          *_in_draft("drop_rate", 0.5)),
+    known("drop-rate-off",
+          "That switches dropout off. What is meant is another share.",
+          *_in_draft("drop_rate", 0)),
+    known(*FLOAT_SIZE,
+          *(edit for entry, value in
+            [("vocab_size", 50257.0), ("n_heads", 20.0)]
+            for edit in _in_draft(entry, value))),
 ]  # fmt: skip
 
 
-def shape(stop, cfg, batch, tokens):
-    last = cfg["vocab_size"] if stop == "logits" else cfg["emb_dim"]
-    return (tokens, last) if stop == "pos_emb" else (batch, tokens, last)
+def _new_answer(solve):
+    return lambda: {entry: solve(entry) for entry in ENTRIES}
 
 
-ROW, ROWS = "(tokens, last)", "(batch, tokens, last)"
-VOCAB, WIDTH = 'cfg["vocab_size"]', 'cfg["emb_dim"]'
-LENGTH, HEADS = 'cfg["context_length"]', 'cfg["n_heads"]'
+def _draft_answer(solve):
+    return lambda draft: {entry: solve(entry) for entry in ENTRIES}
 
 
-def _instead(*written):
-    """Edits of the shapes of the position vectors, and of all others."""
-    return [{old: new} for new in written for old in (ROW, ROWS)]
-
-
-SHAPE_MISTAKES = [
-    known("positions-along-batch",
-          "All texts share the position vectors: what is pos_emb asked for?",
-          {ROW: ROWS}, {ROW: "(1, tokens, last)"}),
-    known("table-shape",
-          "That is the table of weights; what comes out when it is asked?",
-          *_instead(f"({VOCAB}, {WIDTH})", f"({LENGTH}, {WIDTH})",
-                   f"({WIDTH}, {VOCAB})")),
-    known("context-for-tokens",
-          "context_length is the longest input, not this one's length.",
-          {ROWS: f"(batch, {LENGTH}, last)"},
-          {ROW: f"(1, {LENGTH}, last)"}),
-    known("batch-axis-missing",
-          "Every text has its own rows here.",
-          {ROWS: "(tokens, last)"}),
-    known("last-position-only",
-          "Every token gets a row of its own.",
-          {ROWS: "(batch, last)"}, {ROWS: "(batch, 1, last)"},
-          {ROW: "(last,)"}, {ROW: "(1, last)"}),
-    known("head-unused",
-          "What does the head change?",
-          {VOCAB: WIDTH}),
-    known("vocabulary-for-width",
-          "Only the logits are as long as the vocabulary.",
-          {WIDTH: VOCAB}),
-    known("batch-tokens-swapped",
-          "Which axis comes first?",
-          {ROWS: "(tokens, batch, last)"}, {ROW: "(batch, last)"}),
-    known("axes-swapped",
-          "The numbers that describe a token stand on the last axis.",
-          {ROWS: "(batch, last, tokens)"}, {ROW: "(last, tokens)"},
-          {ROWS: "(last, tokens)"}),
-    known("layers-axis",
-          "Blocks follow each other and keep the shape; n_layers and n_heads "
-          "change none.",
-          *({ROWS: text.format(cfg)}
-            for cfg in (HEADS, 'cfg["n_layers"]')
-            for text in ("({}, batch, tokens, last)",
-                         "(batch, {0}, tokens, last // {0})"))),
-    known("width-missing",
-          "An embedding gives a vector for each ID: an axis is added.",
-          {ROWS: "(batch, tokens)"}, {ROWS: "(tokens,)"}, {ROW: "(tokens,)"}),
-    known("batch-flattened",
-          "Batch and tokens stay two axes.",
-          {ROWS: "(batch * tokens, last)"}),
-    *(known("size-hardcoded",
-            f"{size} is not a size of every configuration.",
-            {VOCAB: str(size)}, {WIDTH: str(size)}, {ROW: f"({size}, last)"})
-      for size in (50257, 768, 1024, 12)),
-]  # fmt: skip
-
-
-def _shapes(solve):
-    return lambda *case: {stop: solve(stop, *case) for stop in STOPS}
-
-
-PREDICT_SHAPES = Task(shape, SHAPE_MISTAKES, _shapes)
+CONFIGURATION = Task(described, NEW_MISTAKES, _new_answer)
+CORRECTED = Task(meant, DRAFT_MISTAKES, _draft_answer)
 
 
 @exercise(
-    "Which parts of the model see the batch? The position vectors are the "
-    "same for every text.",
-    "tok_emb turns each ID into a vector, blocks and norm keep the shape, "
-    "and the head changes the length of the last axis alone.",
-    'Begin with vectors = (batch, tokens, cfg["emb_dim"]): three of the '
-    "five stops have this shape.",
-    task=PREDICT_SHAPES,
+    "Take the seven keys of GPT_CONFIG_124M, one after the other, and find "
+    "the sentence that fixes each. Two of them need a division.",
+    "A table's numbers are its rows times its columns, and a position's row "
+    "is as long as a token's vector. All heads together are as wide as "
+    "that vector.",
+    "vocab_size counts GPT-2's 50,257 tokens and the new markers; "
+    "context_length is 573,440 // emb_dim; n_heads is emb_dim // 64; "
+    "drop_rate is what does not stay.",
+    task=CONFIGURATION,
 )
-def predict_shapes(fn):
-    """Shapes for several configurations, one too large to be built."""
-    check_signature(fn, SIZES, 2, 5, call="my_shapes(cfg, batch, tokens)")
-    for stop in STOPS:
-        outcomes = judge(
-            partial(_stop, fn),
-            PREDICT_SHAPES,
-            [(stop, *case) for case in SHAPE_CASES],
-            _seen_shape,
-            lambda *_: (
-                "wrong-shape",
-                "Which axes does this part see, and where do their lengths "
-                "come from?",
-            ),
+def configuration(fn):
+    """The seven entries of a configuration that is described in words."""
+    given = _given_entries(fn, "my_configuration()")
+    wrong = _wrong_entries(given, described)
+    for entry in wrong:
+        judge(
+            given.__getitem__,
+            CONFIGURATION,
+            [(entry,)],
+            partial(_seen_entry, wrong),
+            partial(_otherwise_entry, OTHERWISE),
         )
-        if any(outcome.changed for outcome in outcomes):
+    return (
+        "all seven entries fit the description: 14 heads of 64 numbers make "
+        "896, and 640 positions of 896 numbers make 573,440."
+    )
+
+
+@exercise(
+    "check_config stops at the first thing that can't be built. Correct it "
+    "and ask again. It does not know what was meant.",
+    "Three entries are wrong. check_config finds two of them; for the third, "
+    "compare the highest ID of the tokenizer with the rows of the table.",
+    "All heads together are 1,280 numbers wide, each of them 64; 5 per cent "
+    "is 5 / 100; the IDs 0 to 50256 need one row more than 50,256.",
+    task=CORRECTED,
+)
+def corrected_configuration(fn):
+    """The draft's three wrong entries, and its four right ones."""
+    call, draft = "my_corrected_configuration(draft)", copy.deepcopy(DRAFT)
+    given = _given_entries(fn, call, draft)
+    wrong = _wrong_entries(given, meant)
+    for entry in wrong:
+        judge(
+            given.__getitem__,
+            CORRECTED,
+            [(entry,)],
+            partial(_seen_entry, wrong),
+            partial(_otherwise_entry, AS_MEANT),
+        )
+    return (
+        "the draft describes the model that was meant: each of 20 heads is "
+        "64 numbers wide, one value in twenty is dropped, and the end marker "
+        "has a row."
+    )
+
+
+def _given_entries(fn, call, *draft):
+    """Entry → value that a learner's function gives, whenever it is called.
+
+    Args:
+        call: how the exercise writes the call.
+        draft: what the function gets, if anything.
+    """
+    if isinstance(fn, Mapping):
+        raise Mistake(
+            "not-a-function",
+            "Your answer is a dictionary; expected a function that returns "
+            "one, as the stub begins it.",
+        )
+    check_signature(fn, *draft, call=call)
+    first, second = _entries(fn, draft), _entries(fn, draft)
+    for entry, value in first.items():
+        if repr(value) != repr(second[entry]) and isinstance(value, Real):
             raise Mistake(
-                "config-changed",
-                "After a call of your function, the caller's cfg has "
-                "changed. Others use it too, so leave it as it was.",
+                "not-repeatable",
+                f"{entry} is {value} after a first call and {second[entry]} "
+                "after a second. What is kept from one call to the next?",
             )
-    return (
-        f"all five shapes are right for {len(SHAPE_CASES)} configurations "
-        "and batches, without a model."
-    )
+    return first
 
 
-def _stop(fn, stop, cfg, batch, tokens):
-    """The shape that a learner's function has for a stop."""
+def _wrong_entries(given, solution):
+    return [e for e in ENTRIES if not equal(given[e], solution(e))]
+
+
+def _entries(fn, draft):
+    """The entries of a learner's configuration, as plain numbers."""
+    with _configurations_kept(fn, *draft):
+        cfg = fn(*draft)
+    if cfg is None:
+        raise Mistake(
+            "returns-none",
+            "The function returns None: does every path end in a return? A "
+            "dict's own `update` returns None, too.",
+        )
+    if not isinstance(cfg, Mapping):
+        raise Mistake(
+            "wrong-type",
+            f"The function returns {shortened(cfg)}, of type "
+            f"{type(cfg).__name__}; expected a dictionary with the seven "
+            "entries.",
+        )
+    if cfg.keys() != SMALLEST.keys():
+        try:
+            check_config(cfg)
+        except KeyError as error:
+            raise Mistake("wrong-keys", error.args[0]) from None
+    return {entry: _plain(entry, cfg[entry]) for entry in ENTRIES}
+
+
+def _plain(entry, value):
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return value
+    if entry == "drop_rate":
+        # 1 - 0.85 is 0.15000000000000002, and float32 has 7 digits.
+        share = round(float(value), 7)
+        return int(share) if share.is_integer() else share
+    return int(value) if isinstance(value, Integral) else float(value)
+
+
+def _seen_entry(wrong, case, outcome, right):
+    (entry,) = case
+    others = ", ".join(other for other in wrong if other != entry)
+    also = f" (Not right so far, either: {others}.)" if others else ""
+    return f"{entry} is {shortened(outcome.result)}.{also}"
+
+
+def _otherwise_entry(words, case, outcome, right):
+    (entry,) = case
     try:
-        answer = returned(fn, cfg, batch, tokens)
-    except (RuntimeError, MemoryError) as error:
-        if cfg["vocab_size"] < 10**13:
-            raise
-        raise Mistake(
-            "builds-a-model",
-            f"For a vocabulary of {cfg['vocab_size']:,} tokens torch says: "
-            f"{str(error).splitlines()[0]}. Compute the shapes from the "
-            "numbers, without building anything.",
-        ) from None
-    if not isinstance(answer, dict):
-        raise Mistake(
-            "wrong-type",
-            f"The function returns an object of type {type(answer).__name__}; "
-            f"expected a dictionary with the stops {', '.join(STOPS)}.",
-        )
-    if stop not in answer:
-        raise Mistake(
-            "missing-stop",
-            f"The dictionary has no {stop}; it has "
-            f"{', '.join(map(str, answer)) or 'nothing'}.",
-        )
-    if not isinstance(answer[stop], tuple | list):
-        raise Mistake(
-            "wrong-type",
-            f"At {stop} stands {shortened(answer[stop])}; expected a shape as "
-            "a tuple.",
-        )
-    return tuple(answer[stop])
-
-
-def _seen_shape(case, outcome, right):
-    stop, cfg, batch, tokens = case
-    return (
-        f"For emb_dim {cfg['emb_dim']}, vocab_size {cfg['vocab_size']}, "
-        f"batch {batch} and {tokens} tokens, {stop} is {outcome.result}; "
-        f"expected {right.result}."
-    )
-
-
-# --- text and IDs ----------------------------------------------------------
-
-TEXTS = [
-    "naïve café",
-    "Every effort moves you",
-    "Hi 🙂!",
-    "🙂",
-    "  two  spaces,\n\ta tab and UPPER case ",
-    "日本語 и русский",
-    "flibbertigibbet",
-    "e\u0301 as two characters",
-    "",
-]
-
-
-def there_and_back(text):
-    tokenizer = gpt2_tokenizer()
-    ids = tokenizer.encode(text)
-    return ids, tokenizer.decode(ids)
-
-
-IDS, BACK = "tokenizer.encode(text)", "tokenizer.decode(ids)"
-SINGLY = "(tokenizer.decode([i]) for i in ids)"
-TRIP_MISTAKES = [
-    known("batch-axis",
-          "Expected a flat list of IDs.",
-          {"return ids": "return [ids]"}),
-    known("bytes-not-tokens",
-          "Those are the text's bytes.",
-          {IDS: "list(text.encode())"}),
-    known("characters-not-tokens",
-          "Those are the numbers of the characters.",
-          {IDS: "[ord(c) for c in text]"}),
-    known("encoded-by-character",
-          "Each character was encoded alone.",
-          {IDS: "[i for c in text for i in tokenizer.encode(c)]"}),
-    known("encoded-by-word",
-          "Each word was encoded alone.",
-          {IDS: "[i for w in text.split() for i in tokenizer.encode(w)]"}),
-    known("end-marker-added",
-          "An end marker was added.",
-          {IDS: f"{IDS} + [tokenizer.eot_token]"},
-          {"return ids": "return [*ids, tokenizer.eot_token]"}),
-    known("text-changed",
-          "Are the spaces at a text's ends cut off, before it is encoded?",
-          {IDS: "tokenizer.encode(text.strip())"}),
-    known("characters-lost",
-          "Only ASCII characters are left.",
-          {IDS: "tokenizer.encode(text.encode('ascii', 'ignore').decode())"},
-          {BACK: f"{BACK}.encode('ascii', 'ignore').decode()"}),
-    known("lower-cased",
-          "The text was put in lower case.",
-          {IDS: "tokenizer.encode(text.lower())"}),
-    known("ids-sorted",
-          "The order of the IDs has changed: it is the order of their size.",
-          {"return ids": "return sorted(ids)"}, {IDS: f"sorted({IDS})"}),
-    known("ids-reversed",
-          "The order of the IDs has changed: the last stands first.",
-          {"return ids": "return ids[::-1]"}, {IDS: f"{IDS}[::-1]"}),
-    known("decoded-singly",
-          "� stands for half a character. One character may have several "
-          "IDs; how many of them does each call of decode get?",
-          {BACK: f"''.join{SINGLY}"}),
-    known("joined-with-spaces",
-          "The tokens hold their spaces already.",
-          {BACK: f"' '.join{SINGLY}"}),
-    known("spaces-lost",
-          "Spaces are part of the text.",
-          {BACK: f"{BACK}.strip()"}, {BACK: f"' '.join({BACK}.split())"}),
-    known("text-changed",
-          "What happens after decode?",
-          *({BACK: f"{BACK}.{what}()"}
-            for what in ("upper", "lower", "title", "capitalize"))),
-    known("text-not-decoded",
-          "The second part of the pair was never decoded: it is the text "
-          "that came in. Let it come from the IDs.",
-          {BACK: "text"}),
-]  # fmt: skip
-
-
-ROUND_TRIP = Task(there_and_back, TRIP_MISTAKES, lambda solve: solve)
-
-
-@exercise(
-    "The tokenizer has one method for each direction.",
-    "Encode the text, keep the list of IDs, decode this whole list.",
-    "ids = tokenizer.encode(…); return ids, tokenizer.decode(…)",
-    task=ROUND_TRIP,
-)
-def round_trip(fn):
-    """IDs and texts for accents, emoji, spaces, and no text at all."""
-    check_signature(fn, "Hi", call="my_round_trip(text)")
-    decoding = []
-    judge(
-        partial(_pair, fn, decoding),
-        ROUND_TRIP,
-        [(text,) for text in TEXTS],
-        _seen_trip,
-        _otherwise,
-    )
-    if not decoding:
-        raise Mistake(
-            "text-not-decoded",
-            f"For {len(TEXTS)} texts, the second part of the pair does not "
-            "come from the IDs: nothing decodes them, or what decode gives is "
-            "not handed back.",
-        )
-    return (
-        f"{len(TEXTS)} texts come back unchanged, and their IDs are "
-        "GPT-2's; 🙂 alone has 2."
-    )
-
-
-def _pair(fn, decoding, text):
-    """A learner's IDs, as a list, and text; notes what decodes."""
-    with _noted(calls := []):
-        answer = returned(fn, text)
-    if not isinstance(answer, tuple | list) or len(answer) != 2:
-        raise Mistake(
-            "not-a-pair",
-            f"For {text!r} the function returns {shortened(answer)}; expected "
-            "a pair: the IDs, and the text again.",
-        )
-    ids, back = answer
-    if isinstance(ids, str) and isinstance(back, tuple | list | torch.Tensor):
-        raise Mistake(
-            "pair-swapped",
-            f"For {text!r} the text comes first, then the IDs; expected the "
-            "IDs first.",
-        )
-    ids = ids.tolist() if hasattr(ids, "tolist") else ids
-    if not isinstance(ids, tuple | list) or not isinstance(back, str):
-        raise Mistake(
-            "wrong-type",
-            f"For {text!r} the pair holds {type(ids).__name__} and "
-            f"{type(back).__name__}; expected a list of IDs and a text (str).",
-        )
-    if back is not text:  # else what was decoded is not handed back
-        decoding += calls
-    return list(ids), back
+        check_config(SMALLEST | {entry: outcome.result})
+    except TypeError as error:
+        return "wrong-type", error.args[0]
+    except ValueError:
+        pass  # out of range, or no divisor of 768, which is not the width
+    return words[entry]
 
 
 @contextlib.contextmanager
-def _noted(calls):
-    """Collect the names of called functions that decode something."""
-    before = sys.getprofile()
-
-    def look(frame, event, function):
-        name = frame.f_code.co_name
-        if event == "c_call":
-            name = getattr(function, "__name__", "")
-        of_bytes = isinstance(getattr(function, "__self__", 0), bytes)
-        if event in ("call", "c_call") and "decode" in name and not of_bytes:
-            calls.append(name)
-
-    sys.setprofile(look)
+def _configurations_kept(fn, *more):
+    """Raise `Mistake` if a call that ends without an error leaves another
+    configuration changed; put all of them back in any case."""
+    own = filter(_is_configuration, getattr(fn, "__globals__", {}).values())
+    found = [GPT_CONFIG_124M, *GPT2_CONFIGS.values(), *own, *more]
+    before, changed = copy.deepcopy(found), []
     try:
         yield
     finally:
-        sys.setprofile(before)
-
-
-def _seen_trip(case, outcome, right):
-    (text,), (wanted, _) = case, right.result
-    ids, back = outcome.result
-    if ids != wanted:
-        return f"For {text!r} the IDs are {ids}; expected {wanted}."
-    return f"The text {text!r} comes back as {back!r}."
-
-
-def _otherwise(case, outcome, right):
-    if outcome.result[0] != right.result[0]:
-        return "wrong-ids", (
-            "Does GPT-2's tokenizer get this text, as it is, and are its IDs "
-            "returned as they are?"
+        for one, old in zip(found, before, strict=True):
+            if one != old:
+                changed.append(one)
+                one.clear()
+                one.update(old)
+    if changed:
+        raise Mistake(
+            "config-changed",
+            "Your function changes a dictionary that others use, too, such "
+            "as GPT_CONFIG_124M or draft. Make a new one: `a | b` is a copy "
+            "of a with the entries of b put in.",
         )
-    return "text-changed", (
-        "Does one call of decode get all IDs, and is its text returned as it "
-        "is?"
+
+
+def _is_configuration(thing):
+    return (
+        isinstance(thing, dict)
+        and "n_heads" in thing
+        and all(isinstance(value, Real) for value in thing.values())
     )

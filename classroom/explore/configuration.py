@@ -55,12 +55,12 @@ def data_path(batch, tokens, **entries):
         ("position embedding", "embedding", (tokens, emb_dim)),
         ("sum, after dropout", "dropout", vectors),
         (
-            "in a block: heads",
+            "in a block, attention",
             "attention",
             (batch, heads, tokens, emb_dim // heads),
         ),
         (
-            "in a block: 4 × as wide",
+            "in a block, feed-forward",
             "feed_forward",
             (batch, tokens, 4 * emb_dim),
         ),
@@ -71,11 +71,12 @@ def data_path(batch, tokens, **entries):
 
 
 @styled
-def shape_bars(stops, summary):
+def shape_bars(stops, summary, changed=()):
     """How many values stand at each stop of the data path, log scale.
 
     `stops` are (label, component or None, shape); `summary` begins the
-    description. The axis never moves, so settings can be compared.
+    description. `changed` are the positions of stops to be marked. The axis
+    never moves, so settings can be compared.
     """
     sizes = [math.prod(shape) for _, _, shape in stops]
     largest, smallest = (
@@ -86,32 +87,55 @@ def shape_bars(stops, summary):
         f"fewest: {sizes[smallest]:,}, {stops[smallest][0]}."
     )
     height = 0.95 + 0.32 * len(stops)
-    picture = Picture(7, height, description, (2.55, 0.1, 0.65, 0.1))
+    picture = Picture(7, height, description, (2.2, 0.1, 0.65, 0.1))
     axes = picture.subplots()
     components = [component for _, component, _ in stops]
     bars = component_bars(axes, sizes, components)
     shapes = [str(tuple(shape)) for _, _, shape in stops]
-    axes.bar_label(bars, shapes, padding=4, fontsize=12)
+    labels = axes.bar_label(bars, shapes, padding=4, fontsize=12)
+    for n in changed:
+        labels[n].set(text=f"{shapes[n]} ◆", weight="bold")
     axes.set_xscale("log")
     axes.minorticks_off()
     words = "1", "thousand", "million", "billion"
     axes.set_xticks([1, 1e3, 1e6, 1e9], words)
-    names_down(axes, [label for label, _, _ in stops], 1e16, start=1)
+    names_down(axes, [label for label, _, _ in stops], 3e17, start=1)
     label_axes(axes, "number of values, log scale", "")
     pin_labels(axes, 0, -0.105)
     return picture
 
 
 def _draw(batch, tokens, **entries):
-    stops = data_path(batch, tokens, **entries)
+    stops, start = data_path(batch, tokens, **entries), data_path(2, 4)
+    changed = [
+        n
+        for n, (now, then) in enumerate(zip(stops, start, strict=True))
+        if now[-1] != then[-1]
+    ]
     heads, emb_dim = entries["n_heads"], entries["emb_dim"]
     summary = (
-        f"Token IDs {stops[0][-1]} become logits {stops[-1][-1]}, by way of "
-        f"{_count(entries['n_layers'], 'block')} with "
-        f"{_count(heads, 'head')} of {emb_dim // heads} features each. "
-        f"{tokens:,} of {entries['context_length']:,} positions are in use."
+        f"Token IDs {stops[0][-1]} become logits {stops[-1][-1]}. In "
+        f"{_each(entries['n_layers'])}, attention works in "
+        f"{_count(heads, 'head')} of {emb_dim // heads} features, and "
+        f"feed-forward is 4 times as wide, {4 * emb_dim:,}. "
+        f"{tokens:,} of {entries['context_length']:,} positions are in use. "
+        f"{_compared(changed, len(stops))}"
     )
-    return shape_bars(stops, summary)
+    return shape_bars(stops, summary, changed)
+
+
+def _compared(changed, count):
+    if not changed:
+        return f"All {count} shapes are those of the start."
+    few = len(changed) == 1
+    return (
+        f"{len(changed)} of {count} shapes (◆) {'is' if few else 'are'} not "
+        f"{'that' if few else 'those'} of the start."
+    )
+
+
+def _each(blocks):
+    return "the only block" if blocks == 1 else f"each of {blocks} blocks"
 
 
 def _count(number, noun):

@@ -221,9 +221,10 @@ def card(width, height, title, description, *parts):
 MODEL = {"embeddings", "block", "output"}
 LIT = {  # outcome -> (what it is about, the lit parts, where the pill is)
     1: (
-        "the configuration and the skeleton: every part is an empty box",
+        "the skeleton: embeddings and output head are real, the blocks and "
+        "the final norm are empty boxes",
         MODEL | {"loop"},
-        (423, 20),
+        (196, 20),
     ),
     2: (
         "the norms: two in each block and one after the last block",
@@ -280,7 +281,8 @@ def model_map(outcome):
     def look(*tags):
         if not lit.intersection(tags):
             return "pale"
-        return "empty" if outcome == 1 else "lit"
+        placeholder = outcome == 1 and {"block", "norm"}.intersection(tags)
+        return "empty" if placeholder else "lit"
 
     counts = outcome == 7
     return card(
@@ -550,29 +552,31 @@ def component_order():
 
     return card(
         700,
-        384,
+        400,
         "The order in which the components are written",
-        "First a skeleton of placeholders. Then layer norm, GELU, the "
-        "feed-forward network and the shortcut, which with the attention of "
-        "the unit before make the transformer block. Blocks make the final "
-        "model.",
+        "First a skeleton of placeholders (notebook 1). Then layer norm (2), "
+        "GELU and the feed-forward network (3) and the shortcut (4), which "
+        "with the attention of the unit before make the transformer block "
+        "(5). Blocks make the final model (6).",
         step(1, 30, 162, 116, "skeleton", "data", "empty"),
         arrow((146, 192), (196, 192)),
         outline(196, 20, 266, 344, LINE, 1.5),
         step(2, 222, 44, 214, "layer norm", "norm"),
         step(3, 222, 126, 80, "GELU", "feed_forward"),
         arrow((302, 156), (326, 156)),
-        step(4, 326, 126, 110, "feed-\nforward", "feed_forward"),
-        step(5, 222, 208, 214, "shortcut", "shortcut"),
+        box(326, 126, 110, 60, "feed-\nforward", "feed_forward"),
+        step(4, 222, 208, 214, "shortcut", "shortcut"),
         box(
             222, 290, 214, 60, "attention\n(unit before)", "attention", "pale"
         ),
         arrow((462, 192), (492, 192)),
-        step(6, 492, 162, 82, "block", "data"),
+        step(5, 492, 162, 82, "block", "data"),
         arrow((574, 192), (604, 192)),
-        step(7, 604, 162, 78, "model", "data", "lit"),
+        step(6, 604, 162, 78, "model", "data", "lit"),
         text(533, 246, "needs all\nof these", 16, QUIET),
         text(643, 246, "12 blocks", 16, QUIET),
+        badge(34, 382, "n"),
+        text(56, 388, "= written in notebook n", 16, anchor="start"),
     )
 
 
@@ -626,17 +630,17 @@ def data_path():
         box(24, 128, 456, 44, "token + position embedding", "embedding"),
         downs(172, 196),
         strips(196, "embedding"),
-        shape(198, "1 × 4 × 768", "one vector a token"),
+        shape(198, "1 × 4 × 768", "one vector per token"),
         downs(214, 238),
         box(24, 238, 456, 64, "GPT: 12 transformer blocks, final norm"),
         downs(302, 326),
         strips(326, "norm"),
-        shape(328, "1 × 4 × 768", "one vector a token"),
+        shape(328, "1 × 4 × 768", "one vector per token"),
         downs(344, 368),
         box(24, 368, 456, 44, "output head", "head"),
         downs(412, 436),
         strips(436, "head"),
-        shape(438, "1 × 4 × 50,257", "logits: one score\na vocabulary entry"),
+        shape(438, "1 × 4 × 50,257", "logits: a score for\neach known token"),
         each(lambda i, x: text(x, 482, "50,257", 16)),
         text(252, 508, "four rows of logits, one for each token", 16, QUIET),
     )

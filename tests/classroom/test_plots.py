@@ -29,6 +29,7 @@ AFTER = [[-1.2, 0.0, 1.2], [-0.7, -0.7, 1.4]]
 PLAIN = [0.0002017, 0.0001201, 0.0007152, 0.001399, 0.005050]
 SHORTCUT = [0.2217, 0.2069, 0.3290, 0.2666, 1.326]
 ATTENTION = [[1, 0, 0], [0.25, 0.75, 0], [0.125, 0.5, 0.375]]
+TABLE = [[0.5, -1.25], [1.0, 2.0], [-0.5, 0.75]]
 TOKENS = ["Hello", ",", " $x$"]
 PARTS = {
     "embedding": 39_383_808,
@@ -75,6 +76,9 @@ DRAW = {
     "shape_bars, large": lambda: shape_bars(
         [("position embedding", "embedding", (16, 2048, 100257))], "Words."
     ),
+    "shape_bars, changed": lambda: shape_bars(
+        [("output head: logits", "head", (16, 2048, 100257))], "Words.", [0]
+    ),
     "norm_histograms": lambda: norm_histograms(
         np.array(BEFORE), np.array(AFTER), (150, 4), "Words."
     ),
@@ -111,6 +115,7 @@ DRAW = {
     "candidates": lambda: plots.candidates(
         [" a", "\n", "日"], [0.5, 0.25, 0.125], chosen=1
     ),
+    "lookup_as_product": lambda: plots.lookup_as_product([2, 0], TABLE),
     "head_map": lambda: head_map(ATTENTION, TOKENS, 2, 3),
     "head_map, long": lambda: head_map(
         np.tril(np.full((16, 16), 0.5)), [" W" * 20] * 16, 1, 1
@@ -158,6 +163,7 @@ LABELS = {
         {"time per token (milliseconds)"},
     ),
     "candidates": ({"probability"}, {"next token (␣ is a space)"}),
+    "lookup_as_product": (set(), set()),
     "head_map": (
         {"token looked at (␣ is a space)"},
         {"token that looks (␣ is a space)"},
@@ -674,3 +680,16 @@ def test_generation_round():
     assert axes.get_title(loc="left").startswith("round 2, after: …")
     assert axes.get_title(loc="left").endswith("a$_$␣")
     assert f"after {'a$_$ ' * 20!r}" in drawn.description
+
+
+def test_a_one_picks_the_row_of_its_id():
+    drawn = plots.lookup_as_product(torch.tensor([2, 0]), TABLE)
+    ones, table, product = drawn.axes
+    assert names(ones.yaxis) == ["ID 2", "ID 0"]
+    assert names(product.yaxis) == ["row 2", "row 0"]
+    numbers = [[t.get_text() for t in a.texts] for a in (ones, product)]
+    assert numbers[0] == ["0", "0", "1", "1", "0", "0"]
+    assert numbers[1][:4] == ["−0.50", "0.75", "0.50", "−1.25"]
+    lit = [look(p)[0] == COLORS["embedding"] for p in table.patches]
+    assert lit == [True, True, False, False, True, True]
+    assert "rows 2, 0 of the table" in drawn.description

@@ -143,8 +143,24 @@ def test_swapped_heads_and_layers_are_suspected():
     xl = GPT2_CONFIGS["gpt2-xl (1558M)"]
     with pytest.raises(ValueError) as raised:
         check_config(xl | {"n_heads": 48, "n_layers": 25})
-    for word in ("1600", "n_heads=48", "n_layers=25", "swapped"):
+    for word in ("1600", "n_heads=48", "n_heads=25", "swapped"):
         assert word in message(raised)
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        {"emb_dim": 24, "n_heads": 5, "n_layers": 2},
+        {"n_heads": 7},  # 12 layers, which would be 12 heads of 64
+        {"emb_dim": 1600, "n_heads": 47, "n_layers": 25},
+    ],
+)
+def test_a_swap_is_only_suspected_where_it_would_give_a_published_size(
+    entries,
+):
+    with pytest.raises(ValueError, match="not divisible") as raised:
+        check_config(GPT_CONFIG_124M | entries)
+    assert "swapped" not in message(raised)
 
 
 @pytest.mark.parametrize("cfg", [None, [], "gpt2", GPT_CONFIG_124M.items()])

@@ -11,7 +11,15 @@ from torch.nn import functional as F
 
 import gptlib
 from classroom.checks import hint
-from classroom.checks.gpt_skeleton import predict_shapes, round_trip, skeleton
+from classroom.checks.gpt_skeleton import (
+    DRAFT,
+    ENTRIES,
+    configuration,
+    corrected_configuration,
+    described,
+    meant,
+    skeleton,
+)
 
 RIGHT = """
 class MySkeleton(nn.Module):
@@ -434,6 +442,14 @@ def test_no_cause_is_made_up():
     linear = skeleton(made(changed((table, linear))))
     assert linear.mistake == "wrong-part"
     assert "Linear" in linear.message and "(12, 9)" in linear.message
+    bare = skeleton(
+        made(changed(("DummyTransformerBlock(cfg)", "DummyTransformerBlock")))
+    )
+    assert bare.mistake == "exception" and "brackets" in bare.message
+    assert "one list" not in bare.message
+    count = skeleton(made(changed((POS, "self.pos_emb(tokens)"))))
+    assert "self.pos_emb(tokens)" in count.message
+    assert "tensor of row numbers" in count.message
     public = skeleton(made(changed(
         ('emb_dim = cfg["emb_dim"]',
          'emb_dim = gptlib.GPT_CONFIG_124M["emb_dim"]'))))  # fmt: skip
@@ -441,221 +457,286 @@ def test_no_cause_is_made_up():
     assert "GPT_CONFIG_124M" in public.message
 
 
-# --- predict_shapes ------------------------------------------------------
+# --- configurations -------------------------------------------------------
 
-SHAPES = """
-def my_shapes(cfg, batch, tokens):
-    vectors = (batch, tokens, cfg["emb_dim"])
+NEW = """
+def my_configuration():
     return {
-        "tok_emb": vectors,
-        "pos_emb": (tokens, cfg["emb_dim"]),
-        "trf_blocks": vectors,
-        "final_norm": vectors,
-        "logits": (batch, tokens, cfg["vocab_size"]),
+        "vocab_size": 50260,
+        "context_length": 640,
+        "emb_dim": 896,
+        "n_heads": 14,
+        "n_layers": 20,
+        "drop_rate": 0.15,
+        "qkv_bias": True,
     }
 """
-P = '"pos_emb": (tokens, cfg["emb_dim"])'
-V = '(batch, tokens, cfg["emb_dim"])'
-L = '(batch, tokens, cfg["vocab_size"])'
-T = '"tok_emb": vectors'
-B = '"trf_blocks": vectors'
-WRONG_SHAPES = [
-    ("position-batch-axis", [(P, '"pos_emb": vectors')]),
-    ("position-batch-axis", [(P, '"pos_emb": (1, tokens, cfg["emb_dim"])')]),
-    ("table-shape", [(T, '"tok_emb": (cfg["vocab_size"], cfg["emb_dim"])')]),
-    ("table-shape", [
-        (P, '"pos_emb": (cfg["context_length"], cfg["emb_dim"])')]),
-    ("table-shape", [(L, '(cfg["emb_dim"], cfg["vocab_size"])')]),
-    ("context-for-tokens", [
-        (V, '(batch, cfg["context_length"], cfg["emb_dim"])')]),
-    ("head-unused", [(L, "vectors")]),
-    ("last-position-only", [(L, '(batch, cfg["vocab_size"])')]),
-    ("vocabulary-for-width", [(V, L)]),
-    ("batch-tokens-swapped", [(V, '(tokens, batch, cfg["emb_dim"])')]),
-    ("batch-axis-missing", [(V, '(tokens, cfg["emb_dim"])')]),
-    ("axes-swapped", [(L, '(batch, cfg["vocab_size"], tokens)')]),
-    ("axes-swapped", [(P, '"pos_emb": (cfg["emb_dim"], tokens)')]),
-    ("layers-axis", [(B, '"trf_blocks": (cfg["n_layers"], *vectors)')]),
-    ("layers-axis", [
-        (B, '"trf_blocks": (batch, cfg["n_heads"], tokens, '
-            'cfg["emb_dim"] // cfg["n_heads"])')]),
-    ("width-missing", [(T, '"tok_emb": (batch, tokens)')]),
-    ("flattened", [(L, '(batch * tokens, cfg["vocab_size"])')]),
-    ("hard-coded-size", [('cfg["vocab_size"]', "50257")]),
-    ("hard-coded-size", [('cfg["emb_dim"]', "768")]),
-    ("wrong-shape", [(V, "(batch, tokens, 5)")]),
-    ("missing-stop", [('"final_norm": vectors,', "")]),
-    ("missing-stop", [('"logits"', '"out_head"')]),
-    ("wrong-type", [(T, '"tok_emb": "(batch, tokens, emb_dim)"')]),
-    ("wrong-type", [("return {", "return [*{"), ("    }\n", "    }.values()]\n"
-                                                 )]),
-    ("returns-none", [("return {", "{")]),
-    ("changes-cfg", [("    vectors", "    cfg['batch'] = batch\n    vectors"
-                      )]),
-    ("wrong-signature", [("batch, tokens):", "tokens):"),
-                         ("    vectors", "    batch = 2\n    vectors")]),
-    ("wrong-shape", [("return {", "one = tokens == 1\n    return {"),
-                     (T, '"tok_emb": vectors[one:]')]),
-    ("wrong-shape", [
-        ("    vectors", "    tokens = min(tokens, 9)\n    vectors")]),
-    ("wrong-shape", [('cfg["emb_dim"])\n', 'cfg["emb_dim"] / 1)\n')]),
-    ("wrong-type", [("return {", "return str({"), ("    }\n", "    })\n")]),
-    ("raise-left", [("return {", "raise NotImplementedError\n    return {")]),
-    ("builds-a-model", [
-        ("    vectors", "    model = gptlib.DummyGPTModel(cfg)\n"
-                        "    vectors")]),
-]  # fmt: skip
+FIXED = """
+def my_corrected_configuration(draft):
+    return draft | {"vocab_size": 50257, "n_heads": 20, "drop_rate": 0.05}
+"""
+IN_PLACE = """
+def my_configuration():
+    GPT_CONFIG_124M.update(vocab_size=50260, context_length=640, emb_dim=896,
+                           n_heads=14, n_layers=20, drop_rate=0.15,
+                           qkv_bias=True)
+    return GPT_CONFIG_124M
+"""
 
 
-@pytest.mark.parametrize("name, pairs", WRONG_SHAPES)
-def test_each_wrong_shape_is_named(name, pairs):
-    result = predict_shapes(made(changed(*pairs, source=SHAPES), "my_shapes"))
-    name = renamed(name, "skeleton")
-    assert (result.status, result.mistake) == ("failed", name), result
+def new(*pairs):
+    source = changed(*pairs, source=NEW)
+    return configuration(made(source, "my_configuration"))
+
+
+def fixed(*pairs):
+    source = changed(*pairs, source=FIXED)
+    name = "my_corrected_configuration"
+    return corrected_configuration(made(source, name))
 
 
 @pytest.mark.parametrize(
-    "pairs",
+    "name, words, pairs",
     [
-        [],
-        [(V, "torch.Size([batch, tokens, cfg['emb_dim']])")],
-        [(V, '[batch, tokens, cfg["emb_dim"]]')],
-        [("    }\n", '        "drop_emb": vectors,\n    }\n')],
-        [(P, '"pos_emb": vectors[1:]'), (L, '(*vectors[:2], '
-                                            'cfg["vocab_size"])')],
-        [('cfg["emb_dim"]', 'cfg.get("emb_dim")')],
+        ("markers-forgotten", "50257", [("50260", "50257")]),
+        ("highest-id-for-count", "50259", [("50260", "50256 + 3")]),
+        ("vocabulary-wrong", "is 3.", [("50260", "3")]),
+        ("vocabulary-wrong", "1 more", [("50260", "50261")]),
+        ("numbers-for-rows", "573440", [("640", "573_440")]),
+        ("columns-for-rows", "896", [("640", "896")]),
+        ("context-wrong", "746", [("640", "573440 // 768")]),
+        ("context-wrong", "row", [("640", "11")]),
+        ("as-in-gpt2", "1024", [("640", "1024")]),
+        ("as-in-gpt2", "n_heads is 12", [("14", "12")]),
+        ("head-width-for-width", "emb_dim is 64", [("896", "64")]),
+        ("width-wrong", "960", [("896", "960")]),
+        ("head-width-for-count", "n_heads is 64", [("14", "64")]),
+        ("heads-wrong", "n_heads is 16", [("14", "16")]),
+        ("heads-wrong", "n_heads is 0", [("14", "0")]),
+        ("blocks-for-heads", "20", [("14", "20")]),
+        ("heads-for-blocks", "14", [('s": 20', 's": 14')]),
+        ("blocks-wrong", "19", [('s": 20', 's": 19')]),
+        ("kept-for-dropped", "0.85", [("0.15", "0.85")]),
+        ("percent-for-share", "is 15.", [("0.15", "15")]),
+        ("percent-for-share", "is 15.", [("0.15", "15.0")]),
+        ("drop-rate-wrong", "0.015", [("0.15", "0.015")]),
+        ("drop-rate-wrong", "-0.15", [("0.15", "-0.15")]),
+        ("as-in-gpt2", "qkv_bias is False", [("True", "False")]),
+        ("wrong-type", "True or False", [("True", "1")]),
+        ("wrong-type", "'yes'", [("True", "'yes'")]),
+        ("float-size", "14.0", [("14", "896 / 64")]),
+        ("wrong-type", "emb_dim must be", [("896", "'896'")]),
+        ("wrong-type", "None", [("640", "None")]),
+        ("wrong-type", "tensor", [("640", "torch.tensor(640)")]),
+        ("wrong-keys", "did you mean 'context_length'",
+         [("context_length", "context_len")]),
+        ("wrong-keys", "lacks 'qkv_bias'", [('"qkv_bias": True,', "")]),
+        ("wrong-keys", "'bias'", [('"qkv_bias"', '"bias": 1, "qkv_bias"')]),
+        ("wrong-type", "list", [("return {", "return [*{"),
+                                ("    }\n", "    }.values()]\n")]),
+        ("returns-none", "None", [("return {", "{")]),
+        ("raise-left", "raise",
+         [("    return", "    heads = 14\n    raise NotImplementedError\n"
+           "    return")]),
+        ("wrong-signature", "my_configuration()",
+         [("configuration()", "configuration(cfg)")]),
+        ("exception", "vocab", [("640", "vocab")]),
+        ("exception", "quotation marks", [('"emb_dim"', "emb_dim")]),
+        ("exception", "put together with `|`",
+         [("return {", "return {} + {")]),
+        ("not-repeatable", "20 after a first call and 21",
+         [("def ", "seen = []\ndef "), ('s": 20', 's": 19 + len(seen)'),
+          ("    return", "    seen.append(1)\n    return")]),
     ],
 )  # fmt: skip
-def test_right_shapes_pass(pairs):
-    result = predict_shapes(made(changed(*pairs, source=SHAPES), "my_shapes"))
-    assert result.status == "passed", result
-
-
-def test_a_dictionary_made_in_a_loop_passes():
-    def my_shapes(cfg, batch, tokens):
-        names = ["tok_emb", "trf_blocks", "final_norm"]
-        shapes = dict.fromkeys(names, (batch, tokens, cfg["emb_dim"]))
-        shapes["pos_emb"] = (tokens,) + (cfg["emb_dim"],)
-        return shapes | {"logits": (batch, tokens, cfg["vocab_size"])}
-
-    assert predict_shapes(my_shapes).status == "passed"
-
-
-def test_wrong_shapes_show_both_shapes():
-    fn = made(changed((P, '"pos_emb": vectors'), source=SHAPES), "my_shapes")
-    message = predict_shapes(fn).message
-    assert "pos_emb is (2, 5, 12); expected (5, 12)" in message
-
-
-# --- round_trip ----------------------------------------------------------
-
-TRIP = """
-def my_round_trip(text):
-    ids = tokenizer.encode(text)
-    return ids, tokenizer.decode(ids)
-"""
-E = "tokenizer.encode(text)"
-D = "tokenizer.decode(ids)"
-SINGLE = "tokenizer.decode([i]) for i in ids"
-WRONG_TRIPS = [
-    ("decoded-singly", [(D, f'"".join({SINGLE})')]),
-    ("decoded-singly", [(D, '"".join(map(tokenizer.decode, '
-                            "[[i] for i in ids]))")]),
-    ("joined-with-spaces", [(D, f'" ".join({SINGLE})')]),
-    ("text-not-decoded", [(D, "text")]),
-    ("pair-swapped", [(f"ids, {D}", f"{D}, ids")]),
-    ("not-a-pair", [(f"ids, {D}", "ids")]),
-    ("not-a-pair", [(f"ids, {D}", D)]),
-    ("returns-none", [("return ", "")]),
-    ("wrong-type", [(f"ids, {D}", f"str(ids), {D}")]),
-    ("wrong-type", [(f"ids, {D}", "ids, [tokenizer.decode(ids)]")]),
-    ("wrong-type", [(f"ids, {D}", f"len(ids), {D}")]),
-    ("batch-axis", [(f"ids, {D}", f"[ids], {D}")]),
-    ("bytes-not-tokens", [(E, "list(text.encode())"), (D, "text")]),
-    ("characters-not-tokens", [(E, "[ord(c) for c in text]"), (D, "text")]),
-    ("encoded-by-word", [
-        (E, "[i for w in text.split() for i in tokenizer.encode(w)]")]),
-    ("encoded-by-character", [
-        (E, "[i for c in text for i in tokenizer.encode(c)]")]),
-    ("end-marker-added", [(E, f"{E} + [50256]")]),
-    ("text-changed", [(E, "tokenizer.encode(text.strip())")]),
-    ("lower-cased", [(E, "tokenizer.encode(text.lower())")]),
-    ("characters-lost", [
-        (E, "tokenizer.encode(text.encode('ascii', 'ignore').decode())")]),
-    ("characters-lost", [(D, D + ".encode('ascii', 'ignore').decode()")]),
-    ("spaces-lost", [(D, D + ".strip()")]),
-    ("text-changed", [(D, D + ".upper()")]),
-    ("wrong-ids", [(E, E + "[1:]")]),
-    ("ids-sorted", [(f"ids, {D}", f"sorted(ids), {D}")]),
-    ("text-not-decoded", [(f"return ids, {D}", f"{D}\n    return ids, text")]),
-    ("text-not-decoded", [(D, "text.encode().decode()")]),
-    ("text-not-decoded", [(D, "''.join(list(text))")]),
-    ("wrong-ids", [(f"ids, {D}", f"list(set(ids)), {D}")]),
-    ("wrong-ids", [("(text):", "(text, K=[]):"), ("    ids = ", "    K += "),
-                   ("return ids, ", "return K, "), ("(ids)", "(K)")]),
-    ("wrong-type", [(f"ids, {D}", f"{D}, len(ids)")]),
-    ("text-changed", [(D, "''.join(tokenizer.decode([i], errors='ignore') "
-                          "for i in ids)")]),
-    ("raise-left", [
-        ("return ids", "raise NotImplementedError\n    return ids")]),
-    ("wrong-signature", [("(text):", "():"),
-                         ("    ids", "    text = 'Hi'\n    ids")]),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("name, pairs", WRONG_TRIPS)
-def test_each_wrong_trip_is_named(name, pairs):
-    result = round_trip(made(changed(*pairs, source=TRIP), "my_round_trip"))
-    name = renamed(name, "skeleton")
+def test_each_wrong_entry_is_named(name, words, pairs):
+    result = new(*pairs)
     assert (result.status, result.mistake) == ("failed", name), result
+    assert words in result.message
+
+
+def test_all_wrong_entries_are_listed():
+    message = new(("14", "16"), ("0.15", "0.85"), ("50260", "50257")).message
+    assert "vocab_size is 50257" in message
+    assert "either: n_heads, drop_rate" in message
+
+
+def test_a_wrong_width_is_named_before_what_follows_from_it():
+    result = new(("896", "1024"), ("640", "573440 // 1024"), ("14", "16"))
+    assert result.mistake == "width-wrong", result
+    assert "context_length, n_heads" in result.message
 
 
 @pytest.mark.parametrize(
-    "pairs",
+    "source",
     [
-        [],
-        [("tokenizer", "gptlib.gpt2_tokenizer()")],
-        [(f"ids, {D}", f"[ids, {D}]")],
-        [(f"ids, {D}", f"torch.tensor(ids), {D}")],
-        [(E, "tokenizer.encode_ordinary(text)")],
-        [(E, "tokenizer.encode(text, disallowed_special=())")],
-        [(D, "b''.join(tokenizer.decode_tokens_bytes(ids)).decode()")],
-        [(D, "tokenizer.decode_bytes(ids).decode('utf-8')")],
-        [(D, "tokenizer.decode_batch([ids])[0]")],
-        [
-            (
-                D,
-                "b''.join(tokenizer.decode_single_token_bytes(i) "
-                "for i in ids).decode('utf-8')",
-            )
-        ],
-        [("    ids", "    if not text:\n        return [], ''\n    ids")],
+        NEW,
+        changed(("14", "896 // 64"), ("0.15", "1 - 0.85"), source=NEW),
+        changed(("640", "573_440 // 896"), ("50260", "256 + 50_000 + 1 + 3"),
+                source=NEW),
+        changed(("0.15", "15 / 100"), ("14", "round(896 / 64)"), source=NEW),
+        """
+def my_configuration():
+    cfg = gptlib.GPT_CONFIG_124M | {"vocab_size": 50260, "emb_dim": 896}
+    cfg["context_length"] = 640
+    cfg.update(n_heads=14, n_layers=20, drop_rate=0.15)
+    cfg["qkv_bias"] = True
+    return cfg
+""",
+        """
+import types
+def my_configuration(width=896, head=64):
+    keys = ["qkv_bias", "drop_rate", "n_layers", "n_heads", "emb_dim",
+            "context_length", "vocab_size"]
+    values = True, 0.15, 20, width // head, width, 640, 50260
+    return types.MappingProxyType(dict(zip(keys, values)))
+""",
+        """
+import numpy as np
+my_configuration = lambda: dict(
+    vocab_size=gptlib.gpt2_tokenizer().n_vocab + 3, emb_dim=np.int64(896),
+    context_length=np.divmod(573440, 896)[0], n_heads=14, n_layers=20,
+    drop_rate=np.float64(0.15), qkv_bias=not False)
+""",
+    ],
+)  # fmt: skip
+def test_right_configurations_pass(source):
+    result = configuration(made(source, "my_configuration"))
+    assert result.status == "passed", result
+
+
+def test_a_changed_configuration_of_the_notebook_is_named_and_restored():
+    before = dict(gptlib.GPT_CONFIG_124M)
+    fn = made(IN_PLACE, "my_configuration")
+    own = fn.__globals__["GPT_CONFIG_124M"] = dict(before)
+    result = configuration(fn)
+    assert result.mistake == "config-changed", result
+    assert own == before
+    public = IN_PLACE.replace("GPT_CONFIG_124M", "gptlib.GPT_CONFIG_124M")
+    result = configuration(made(public, "my_configuration"))
+    assert result.mistake == "config-changed", result
+    assert before == gptlib.GPT_CONFIG_124M
+
+
+def test_a_dictionary_in_place_of_a_function_is_told():
+    result = configuration(dict(gptlib.GPT_CONFIG_124M))
+    assert result.mistake == "not-a-function", result
+
+
+def test_a_name_of_ones_own_is_no_reason_for_advice():
+    source = """
+def my_configuration():
+    cfg = GPT_CONFIG_124M | {"vocab_size": 50260}
+    return cfg
+"""
+    fn = made(source, "my_configuration")
+    fn.__globals__["GPT_CONFIG_124M"] = dict(gptlib.GPT_CONFIG_124M)
+    message = configuration(fn).message
+    assert "should it read" not in message, message
+
+
+@pytest.mark.parametrize(
+    "name, words, pairs",
+    [
+        ("highest-id-for-count", "end marker", [("50257", "50256")]),
+        ("vocabulary-wrong", "50258", [("50257", "50258")]),
+        ("heads-left", "n_heads is 24", [("20", "24")]),
+        ("heads-wrong", "n_heads is 32", [("20", "32")]),
+        ("head-width-for-count", "64", [("20", "64")]),
+        ("blocks-for-heads", "36", [("20", "36")]),
+        ("width-changed", "emb_dim is 1536",
+         [('"n_heads": 20', '"emb_dim": 1536, "n_heads": 24')]),
+        ("blocks-changed", "24",
+         [('"n_heads"', '"n_layers": 24, "n_heads"')]),
+        ("context-changed", "2048",
+         [('"n_heads"', '"context_length": 2048, "n_heads"')]),
+        ("qkv-bias-changed", "True",
+         [('"n_heads"', '"qkv_bias": True, "n_heads"')]),
+        ("percent-for-share", "is 5.", [("0.05", "5")]),
+        ("kept-for-dropped", "0.95", [("0.05", "0.95")]),
+        ("tenths-for-hundredths", "0.5", [("0.05", "0.5")]),
+        ("drop-rate-off", "is 0.", [("0.05", "0.0")]),
+        ("drop-rate-wrong", "0.005", [("0.05", "0.005")]),
+        ("drop-rate-wrong", "one value in ten", [("0.05", "0.2")]),
+        ("returns-none", "`update`",
+         [("draft | ", "draft.copy().update("), ("0.05}", "0.05})")]),
+        ("config-changed", "draft",
+         [("    return", "    del draft['drop_rate']\n    return")]),
+        ("not-repeatable", "50257 after a first call and 50258",
+         [("def ", "seen = []\ndef "),
+          ("50257", "50256 + len(seen)"),
+          ("    return", "    seen.append(1)\n    return")]),
+        ("as-in-gpt2", "0.1", [("0.05", "0.1")]),
+        ("float-size", "20.0", [("20", "1280 / 64")]),
+        ("wrong-type", "'0.05'", [("0.05", "'0.05'")]),
+        ("wrong-keys", "lacks", [("draft | ", "")]),
+        ("wrong-keys", "'heads'", [('"n_heads"', '"heads"')]),
+        ("config-changed", "draft", [
+            ("return draft |", "draft.update("), ("0.05}", "0.05})\n"
+             "    return draft")]),
+        ("config-changed", "draft", [
+            ("    return", "    draft['drop_rate'] = 0.05\n    return")]),
+        ("config-changed", "draft", [
+            ("return draft |", "draft['vocab_size'] += 1\n    return draft |"),
+            ('"vocab_size": 50257, ', "")]),
+        ("returns-none", "None", [("return ", "")]),
+        ("wrong-signature", "my_corrected_configuration(draft)",
+         [("(draft)", "()"), ("draft |", "dict(a=1) |")]),
+    ],
+)  # fmt: skip
+def test_each_wrong_correction_is_named(name, words, pairs):
+    result = fixed(*pairs)
+    assert (result.status, result.mistake) == ("failed", name), result
+    assert words in result.message
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        'return draft | {"vocab_size": 50257, "n_heads": 20, '
+        '"drop_rate": 0.05}',
+        'return {**draft, "vocab_size": 50257, "n_heads": 20, '
+        '"drop_rate": 5 / 100}',
+        "return dict(draft, vocab_size=50257, n_heads=1280 // 64, "
+        "drop_rate=1 / 20)",
+        'new = draft.copy()\n    new["n_heads"] = draft["emb_dim"] // 64\n'
+        '    new["drop_rate"] /= 100\n    new["vocab_size"] += 1\n'
+        "    return new",
+        "import copy\n    new = copy.deepcopy(draft)\n"
+        "    new.update(vocab_size=gptlib.gpt2_tokenizer().n_vocab,\n"
+        "               n_heads=20, drop_rate=1 - 0.95)\n    return new",
+        "import numpy as np\n    return draft | {'n_heads': np.int32(20),\n"
+        "        'vocab_size': np.int64(50257), 'drop_rate': np.float32(.05)}",
+        "from collections import ChainMap\n    return ChainMap(\n"
+        "        dict(vocab_size=50257, n_heads=20, drop_rate=0.05), draft)",
+        "large = gptlib.GPT2_CONFIGS['gpt2-large (774M)']\n"
+        "    return large | {'drop_rate': 0.05}",
     ],
 )
-def test_right_trips_pass(pairs):
-    result = round_trip(made(changed(*pairs, source=TRIP), "my_round_trip"))
+def test_right_corrections_pass(body):
+    name = "my_corrected_configuration"
+    answer = made(f"def {name}(draft):\n    {body}", name)
+    result = corrected_configuration(answer)
     assert result.status == "passed", result
+
+
+def test_the_draft_describes_no_model_and_the_answers_do():
+    with pytest.raises(ValueError, match="drop_rate"):
+        gptlib.check_config(DRAFT)
+    for solution in (described, meant):
+        gptlib.check_config({entry: solution(entry) for entry in ENTRIES})
 
 
 def test_stub_functions_are_not_attempted():
     for body in ("raise NotImplementedError", "...", "pass", '"""Not yet."""'):
-        shapes = made(
-            f"def my_shapes(cfg, batch, tokens):\n    {body}", "my_shapes"
-        )
-        trip = made(f"def my_round_trip(text):\n    {body}", "my_round_trip")
-        assert predict_shapes(shapes).status == "not attempted"
-        assert round_trip(trip).status == "not attempted"
-
-
-def test_exceptions_in_functions_name_their_line():
-    fn = made(changed((E, "tokeniser.encode(text)"), source=TRIP),
-              "my_round_trip")  # fmt: skip
-    message = round_trip(fn).message
-    assert "tokeniser.encode(text)" in message and "NameError" in message
+        source = f"def f():\n    {body}\ndef g(draft):\n    {body}"
+        assert configuration(made(source, "f")).status == "not attempted"
+        corrected = corrected_configuration(made(source, "g"))
+        assert corrected.status == "not attempted"
 
 
 def test_hints(capsys):
-    for name in ("skeleton", "predict_shapes", "round_trip"):
+    for name in ("skeleton", "configuration", "corrected_configuration"):
         for number in (1, 2, 3):
             hint(name)
             assert f"Hint {number} of 3" in capsys.readouterr().out

@@ -41,7 +41,7 @@ def test_the_shapes_are_those_of_the_model():
         "token embedding": model.tok_emb,
         "position embedding": model.pos_emb,
         "sum, after dropout": model.drop_emb,
-        "in a block: 4 × as wide": model.trf_blocks[0].ff.layers[0],
+        "in a block, feed-forward": model.trf_blocks[0].ff.layers[0],
         "after 2 blocks": model.trf_blocks,
         "final norm": model.final_norm,
         "output head: logits": model.out_head,
@@ -60,11 +60,14 @@ def test_the_shapes_are_those_of_the_model():
     stops = shapes(batch=5, tokens=7, **SMALL)
     assert {label: stops[label] for label in parts} == seen
     assert stops["token IDs"] == ids.shape
-    assert stops["in a block: heads"] == (*weights.shape[:3], 24 // 3)
+    assert stops["in a block, attention"] == (*weights.shape[:3], 24 // 3)
 
 
-def test_one_block_is_not_blocks():
+def test_one_block_is_not_blocks(control):
     assert "after 1 block" in shapes(batch=1, tokens=1, n_layers=1)
+    explorer = explore_configuration()
+    control(explorer, "n_layers").value = 1
+    assert "In the only block, attention" in explorer.description
 
 
 def test_check_config_explains_heads_that_do_not_divide():
@@ -93,8 +96,31 @@ def test_an_impossible_setting_and_the_way_back(control):
     assert "choose n_heads among the divisors" in explorer.words.value
     assert "gpt-stale" in explorer.picture._dom_classes
     control(explorer, "n_heads").value = 16
-    assert "12 blocks with 16 heads of 48 features" in explorer.description
+    assert "12 blocks, attention" in explorer.description
+    assert "in 16 heads of 48 features" in explorer.description
     assert "gpt-stale" not in explorer.picture._dom_classes
+
+
+def test_blocks_and_context_change_no_shape_and_the_words_say_so(control):
+    explorer = explore_configuration()
+    same = "All 9 shapes are those of the start."
+    assert same in explorer.description
+    for label in ("n_layers", "context_length"):
+        start = explorer.description
+        control(explorer, label).value = control(explorer, label).max
+        assert same in explorer.description != start
+        explorer.reset.click()
+    changed = [
+        ("vocab_size", 40257, 1),
+        ("n_heads", 16, 1),
+        ("emb_dim", 1536, 7),
+        ("batch", 8, 8),
+        ("tokens", 1024, 9),
+    ]
+    for label, value, count in changed:
+        control(explorer, label).value = value
+        assert f" {count} of 9 shapes (◆) " in explorer.description, label
+        explorer.reset.click()
 
 
 def test_the_largest_setting_fits_the_axis(control):
@@ -114,6 +140,9 @@ def test_the_picture():
     assert [bar.get_width() for bar in bars][-1] == 2 * 4 * 50257
     assert axes.get_xscale() == "log" and axes.yaxis.get_inverted()
     assert axes.texts[4].get_text() == "(2, 12, 4, 64)"
+    (axes,) = shape_bars(stops, "Words.", [4]).axes
+    assert axes.texts[4].get_text() == "(2, 12, 4, 64) ◆"
+    assert axes.texts[3].get_text() == "(2, 4, 768)"
     assert drawn.description == (
         "Words. Most values: 402,056, output head: logits; "
         "fewest: 8, token IDs."
