@@ -469,7 +469,7 @@ def _check_head(model, qkv_bias):
         when, says = "", "Which argument of nn.Linear turns the bias off?"
         if qkv_bias:
             when = "With qkv_bias=True, "
-            says = "Which layers is this entry of cfg for?"
+            says = "Which layers is qkv_bias for?"
         raise Mistake(
             "head-bias",
             f"{when}out_head has a bias of {bias.numel()} numbers; GPT-2's "
