@@ -85,6 +85,7 @@ def logits(
 
 
 ARANGE = "torch.arange(in_idx.shape[1], device=in_idx.device)"
+IN_BATCH = "torch.arange(in_idx.numel()).view_as(in_idx)"
 LOOKED_UP = "embedding(positions, pos_emb)"
 LOOP = "for block in trf_blocks:\n    x = block(x)"
 HEAD = "linear(x, out_head)"
@@ -130,7 +131,9 @@ PATH = [
     known("positions-of-all-tokens",
           "This fits positions counted through the whole batch. Each text "
           "starts again at 0.",
-          {"in_idx.shape[1]": "in_idx.numel()"}),
+          {"in_idx.shape[1]": "in_idx.numel()"},
+          {ARANGE: IN_BATCH},
+          {ARANGE: f"{IN_BATCH} % len(pos_emb)"}),
     known("positions-of-full-context",
           "This fits positions for context_length tokens, also for a shorter "
           "text. How many tokens does in_idx have?",
@@ -399,12 +402,16 @@ def blocks_of(model):
     return list(stack)
 
 
-def check_parts(model):
-    """Each part is there, and has the sizes that `SIZES` gives it."""
+def check_parts(model, qkv_bias=False):
+    """Each part is there, and has the sizes that `SIZES` gives it.
+
+    Args:
+        qkv_bias: that of the model's configuration; ask with False first.
+    """
     check_names(model, PARTS)
     for name in TABLES:
         _check_table(model, name)
-    _check_head(model)
+    _check_head(model, qkv_bias)
     check_blocks(model, SIZES["n_layers"])
     check_rate(getattr(model, "drop_emb", None), "drop_emb")
 
@@ -456,14 +463,17 @@ def _wrong_size(name, found, wanted):
     return "wrong-size", "Which entries of cfg does it need?"
 
 
-def _check_head(model):
+def _check_head(model, qkv_bias):
     bias = getattr(model.out_head, "bias", None)
     if bias is not None:
+        when, says = "", "Which argument of nn.Linear turns the bias off?"
+        if qkv_bias:
+            when = "With qkv_bias=True, "
+            says = "Which layers is qkv_bias for?"
         raise Mistake(
             "head-bias",
-            f"out_head has a bias of {bias.numel()} numbers; GPT-2's head is "
-            "a table of weights and nothing else. Which argument of "
-            "nn.Linear turns the bias off?",
+            f"{when}out_head has a bias of {bias.numel()} numbers; GPT-2's "
+            f"head is a table of weights and nothing else. {says}",
         )
     tables = [table(model, name) for name in ("out_head", "tok_emb")]
     if tables[0].data_ptr() == tables[1].data_ptr():
@@ -487,6 +497,14 @@ def check_blocks(model, wanted):
         )
     tensors = [id(p) for block in blocks for p in block.parameters()]
     objects = len(set(map(id, blocks)))
+    if objects < wanted and not tensors:
+        held = "one block" if objects == 1 else f"{objects} different blocks"
+        times = f"{wanted} times" if objects == 1 else f"in {wanted} places"
+        raise Mistake(
+            "one-block-repeated",
+            f"trf_blocks holds {held} {times}. Make each with a call of its "
+            "own.",
+        )
     if objects < wanted or len(set(tensors)) < len(tensors):
         raise Mistake(
             "one-block-repeated",

@@ -59,8 +59,9 @@ SKELETON = Task(
 def skeleton(cls):
     """Parts and their sizes, logits, the order of the parts, dropout, the
     positions' device, and gradients."""
-    model = data_path.start(cls, CALL)
-    data_path.check_parts(model)
+    for qkv_bias in (False, True):
+        model = data_path.start(cls, CALL, qkv_bias=qkv_bias)
+        data_path.check_parts(model, qkv_bias)
     data_path.check_order(cls, CALL)
     _check_placeholders(model)
     model = data_path.build(cls, CALL)

@@ -62,7 +62,7 @@ def gpt_model(cls):
     """The parts, the data path, dropout, the device and gradients."""
     for qkv_bias in (False, True):
         model = data_path.start(cls, CALL, qkv_bias=qkv_bias)
-        data_path.check_parts(model)
+        data_path.check_parts(model, qkv_bias)
         _check_real_parts(model, qkv_bias)
     data_path.check_order(cls, CALL, TransformerBlock)
     data_path.check_logits(data_path.build(cls, CALL, qkv_bias=True))

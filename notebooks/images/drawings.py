@@ -221,8 +221,8 @@ def card(width, height, title, description, *parts):
 MODEL = {"embeddings", "block", "output"}
 LIT = {  # outcome -> (what it is about, the lit parts, where the pill is)
     1: (
-        "the skeleton: embeddings and output head are real, the blocks and "
-        "the final norm are empty boxes",
+        "the skeleton: embeddings, dropout and output head are real, the "
+        "blocks and the final norm are empty boxes",
         MODEL | {"loop"},
         (196, 20),
     ),

@@ -118,6 +118,14 @@ WRONG = [
     ("positions-reversed", changed((POS, "self.pos_emb(positions.flip(0))"))),
     ("positions-wrong-axis", changed(("in_idx.shape[1]", "in_idx.shape[0]"))),
     ("positions-wrong-axis", changed(("in_idx.shape[1]", "len(in_idx)"))),
+    ("positions-of-all-tokens", changed(
+        (ARANGE, "torch.arange(in_idx.numel()).view_as(in_idx)"))),
+    ("positions-of-all-tokens", changed(
+        (ARANGE, "torch.arange(in_idx.numel()).view_as(in_idx) "
+                 "% self.pos_emb.num_embeddings"))),
+    ("positions-of-all-tokens", changed(
+        (POS, "self.pos_emb((positions + tokens * torch.arange("
+              "len(in_idx))[:, None]) % 9)"))),
     ("positions-context-length", changed(
         ("in_idx.shape[1]", "self.pos_emb.num_embeddings"))),
     ("positions-context-length", changed((POS, "self.pos_emb.weight"))),
@@ -167,6 +175,8 @@ WRONG = [
         (DROP, "        x = F.dropout(x, 0.5, not self.training)\n"))),
     ("head-bias", changed((", bias=False", ""))),
     ("head-bias", changed(("bias=False", "bias=True"))),
+    ("head-bias", changed(("bias=False", 'bias=cfg["qkv_bias"]'))),
+    ("head-bias", changed(("bias=False", 'bias=not cfg["qkv_bias"]'))),
     ("tied-head", changed(
         ("bias=False)", "bias=False)\n"
          "        self.out_head.weight = self.tok_emb.weight"))),
@@ -296,6 +306,31 @@ def test_each_mistake_is_named(name, source):
     name = renamed(name, "skeleton")
     assert (result.status, result.mistake) == ("failed", name), result
     assert len(result.message) > 20
+
+
+REPEATED = '[DummyTransformerBlock(cfg) for _ in range(cfg["n_layers"])]'
+
+
+@pytest.mark.parametrize(
+    "pairs, seen",
+    [
+        ([("bias=False", 'bias=cfg["qkv_bias"]')], "With qkv_bias=True, "),
+        ([("bias=False", "bias=True")], "out_head has a bias of 31 numbers"),
+        (
+            [(REPEATED, '[DummyTransformerBlock(cfg)] * cfg["n_layers"]')],
+            "trf_blocks holds one block 4 times. Make each with a call of "
+            "its own.",
+        ),
+        (
+            [("range(cfg[", "range(2) for _ in range(cfg["),
+             ("*blocks", "*blocks[:2], *blocks[:2]")],
+            "trf_blocks holds 2 different blocks in 4 places.",
+        ),
+    ],
+)  # fmt: skip
+def test_what_is_told_of_heads_and_blocks(pairs, seen):
+    result = skeleton(made(changed(*pairs)))
+    assert result.message.startswith(seen), result
 
 
 STEPS = """

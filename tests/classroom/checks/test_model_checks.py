@@ -98,6 +98,12 @@ WRONG_FORWARD = [
     ),
     ("positions-of-all-tokens", "in_idx.shape[1]", "in_idx.numel()"),
     (
+        "positions-of-all-tokens",
+        ARANGE,
+        "torch.arange(in_idx.numel()).view_as(in_idx) "
+        "% self.pos_emb.num_embeddings",
+    ),
+    (
         "positions-of-full-context",
         "in_idx.shape[1]",
         "self.pos_emb.num_embeddings",
@@ -303,6 +309,7 @@ WRONG_INIT = [
     ("bias-in-head", ", bias=False", ""),
     ("bias-in-head", "bias=False", "bias=True"),
     ("bias-in-head", "bias=False", 'bias=not cfg["qkv_bias"]'),
+    ("bias-in-head", "bias=False", 'bias=cfg["qkv_bias"]'),
     (
         "tied",
         "bias=False)",
@@ -407,6 +414,8 @@ def test_a_module_list_is_not_called():
 def test_messages_hold_numbers():
     bias = gpt_model(made(init=INIT.replace(", bias=False", "")))
     assert "31 numbers" in bias.message
+    entry = made(init=INIT.replace("bias=False", 'bias=cfg["qkv_bias"]'))
+    assert "With qkv_bias=True" in gpt_model(entry).message
     axis = gpt_model(made(FORWARD.replace("shape[1]", "shape[0]")))
     assert "RuntimeError" in axis.message and "(batch, tokens)" in axis.message
     last = gpt_model(made(FORWARD.replace(HEAD, f"{HEAD}[:, -1]")))
