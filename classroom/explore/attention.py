@@ -17,7 +17,7 @@ SMALL = SMALLEST | {"context_length": 16, "emb_dim": 48, "n_heads": 3}
 
 
 def explore_attention(model=None):
-    """Choose a layer and a head, type a sentence: who looks at whom?
+    """Choose a block and a head, type a sentence: who looks at whom?
 
     Args:
         model: a `GPTModel`, or another with its parts, that reads the gpt2
@@ -25,11 +25,11 @@ def explore_attention(model=None):
             in evaluation mode and may have been trained.
     """
     model = model or _small_model()
-    layers, heads = len(model.trf_blocks), model.trf_blocks[0].att.num_heads
+    blocks, heads = len(model.trf_blocks), model.trf_blocks[0].att.num_heads
     return Explorer(
         functools.partial(_draw, model),
         {
-            "layer": slider("layer", 1, 1, layers),
+            "block": slider("block", 1, 1, blocks),
             "head": slider("head", 1, 1, heads),
             "sentence": text("sentence", "Every effort moves you"),
         },
@@ -38,7 +38,7 @@ def explore_attention(model=None):
 
 @torch.no_grad()
 def attention_weights(model, sentence):
-    """Tokens of `sentence`, and weights (layers, heads, tokens, tokens).
+    """Tokens of `sentence`, and weights (blocks, heads, tokens, tokens).
 
     Raises:
         ValueError: the sentence is empty or too long.
@@ -55,7 +55,7 @@ def attention_weights(model, sentence):
 
 
 @styled
-def head_map(weights, tokens, layer, head):
+def head_map(weights, tokens, block, head):
     """`plots.attention_map` of one head among others, numbered from 1."""
     names = [short_token(token) for token in tokens]
     longest = max(map(inches, names))
@@ -73,10 +73,10 @@ def head_map(weights, tokens, layer, head):
         scale.tick_params(labelsize=12)
     image.set_interpolation("nearest")
     axes.tick_params("x", labelrotation=90 if crowded else 0)
-    axes.set_title(f"layer {layer}, head {head} (hatched: a later token)")
+    axes.set_title(f"block {block}, head {head} (hatched: a later token)")
     pin_labels(axes, (0.3 - side) / 4, (0.3 - foot) / 4)
     picture.description = (
-        f"Layer {layer}, head {head}. {picture.description} "
+        f"Block {block}, head {head}. {picture.description} "
         "Each row sums to 1; a later token always has weight 0."
     )
     return picture
@@ -89,7 +89,7 @@ def _small_model():
         return GPTModel(SMALL).eval()
 
 
-def _draw(model, sentence, layer, head):
+def _draw(model, sentence, block, head):
     tokens, weights = attention_weights(model, sentence)
-    chosen = weights[layer - 1, head - 1]  # (tokens, tokens)
-    return head_map(chosen, tokens, layer, head)
+    chosen = weights[block - 1, head - 1]  # (tokens, tokens)
+    return head_map(chosen, tokens, block, head)

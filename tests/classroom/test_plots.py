@@ -645,7 +645,7 @@ def test_head_map():
     axes, *scale = DRAW["head_map"]().axes
     assert not scale  # the numbers are in the cells
     assert len(axes.texts) == 6
-    assert axes.get_title() == "layer 2, head 3 (hatched: a later token)"
+    assert axes.get_title() == "block 2, head 3 (hatched: a later token)"
     assert names(axes.yaxis) == ["Hello", ",", "␣$x$"]
     crowded, scale = DRAW["head_map, long"]().axes
     assert not crowded.texts and scale.get_ylabel() == "attention weight"

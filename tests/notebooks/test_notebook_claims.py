@@ -15,7 +15,7 @@ NOT_SO = {
     "01": ["position"],
     "02": ["batch-norm-run"],
     "03": ["permute", "mistake-form"],
-    "05": ["dropout", "steps", "plug"],
+    "05": ["dropout", "steps"],
     "06": ["own-weights", "repeat-probe"],
     "08": ["window", "mistake-train", "padding"],
 }

@@ -25,7 +25,7 @@ def by_hand(block, x, head):
     return weights
 
 
-def test_layer_1_by_hand():
+def test_block_1_by_hand():
     ids = torch.tensor([[6109, 3626, 6100, 345]])
     torch.manual_seed(123)
     model = GPTModel(SMALL).eval()
@@ -43,7 +43,7 @@ def test_a_model_of_the_learners(control):
     torch.manual_seed(5)
     model = GPTModel(cfg).eval()
     explorer = explore_attention(model)
-    assert control(explorer, "layer").max == 2
+    assert control(explorer, "block").max == 2
     assert control(explorer, "head").max == 4
     _, weights = attention_weights(model, SENTENCE)
     assert f"{weights[0, 0, -1].max().item():#.4g}" in explorer.description
@@ -55,7 +55,7 @@ def test_of_equal_words_no_row_is_even():
     """As the notebook says: a token vector comes with a position vector."""
     _, weights = weights_of("no" + " no" * 7)
     even = torch.ones(8, 8).tril() / torch.arange(1, 9)[:, None]
-    gaps = (weights - even).abs().amax(dim=-1)  # (layers, heads, tokens)
+    gaps = (weights - even).abs().amax(dim=-1)  # (blocks, heads, tokens)
     assert gaps[..., 1:].amax(dim=-1).min() > 0.01
 
 
@@ -88,7 +88,7 @@ def test_what_fits_is_drawn(control, words):
     explorer = explore_attention()
     control(explorer, "sentence").value = words
     assert "gpt-shown" in explorer.words.value
-    assert "Layer 1, head 1." in explorer.description
+    assert "Block 1, head 1." in explorer.description
 
 
 @pytest.mark.parametrize(
@@ -114,11 +114,11 @@ def test_each_control_over_its_range(sweep):
 
 def test_the_words_follow_the_controls(control):
     explorer = explore_attention()
-    control(explorer, "layer").value = 4
+    control(explorer, "block").value = 4
     control(explorer, "head").value = 2
     _, weights = weights_of(SENTENCE)
     largest = weights[3, 1, -1].max().item()
-    assert "Layer 4, head 2." in explorer.description
+    assert "Block 4, head 2." in explorer.description
     assert f"{largest:#.4g}" in explorer.description
 
 
@@ -135,5 +135,5 @@ def test_the_learners_random_numbers_are_left_alone():
 
 def test_without_a_kernel_the_default_shows():
     data, metadata = explore_attention()._repr_mimebundle_()
-    assert data["text/plain"].startswith("Layer 1, head 1. ")
+    assert data["text/plain"].startswith("Block 1, head 1. ")
     assert metadata["image/png"]["alt"] == data["text/plain"]
