@@ -68,6 +68,9 @@ MISTAKES = [
           {"att.num_heads": "1"}, {"att.num_heads": "width"}),
     known("other-eps", "gptlib's norms use 1e-5, as GPT-2 does.",
           {"eps=1e-5": "eps=1e-2"}),
+    known("other-type", "The block's weights are torch.float32.",
+          {"return layer,": "return layer.half(),"},
+          {"return layer,": "return layer.double(),"}),
     known("mask-missing", "With it, every token sees the later ones.",
           {"mask = ": "mask = 0 * "}, {"mask = ": "mask = None and "}),
     known("mask-inverted", "In this layer, what does True mean? Its help "
@@ -84,6 +87,9 @@ MISTAKES = [
     known("mask-added", "A mask holds True and False, or floats that are "
           "added to the scores. What must a float be where a token is hidden?",
           {".bool()": ""}, {".bool()": ".mul(-1.0)"}),
+    known("mask-not-zero", "A float is added to a score: 0 leaves it as it "
+          "is. What is 0 times infinity?",
+          {".bool().triu(diagonal=1)": ".triu(diagonal=1) * -torch.inf"}),
     known("qkv-order", "The task says how they are stacked.",
           {"att.W_query, att.W_key": "att.W_key, att.W_query"},
           {"att.W_key, att.W_value": "att.W_value, att.W_key"}),
@@ -128,7 +134,7 @@ def torch_referee(answer):
         for tokens in lengths:
             for texts in (2, tokens):
                 _compare(answer, block, tokens, texts, before)
-            before = f"Right for {_told(block)} and {tokens} tokens. "
+            before = f"Right for {_told(block)}, tokens={tokens}. "
     return (
         "torch's own layer agrees with the block: with its weights, it gives "
         "the same output to within rounding, at three widths, with and "
@@ -202,7 +208,7 @@ def _pair(answer, block, tokens):
     """The learner's layer and mask."""
     try:
         result = returned(answer, block, tokens)
-    except (AssertionError, RuntimeError, TypeError) as error:
+    except (AssertionError, AttributeError, RuntimeError, TypeError) as error:
         raise _explained(error, block) from error
     kind = type(result).__name__
     if not isinstance(result, tuple | list) or len(result) != 2:
@@ -233,29 +239,48 @@ def _pair(answer, block, tokens):
     return layer, mask
 
 
+# What an error holds, and what it means where weights are copied.
+ERRORS = [
+    ("feed-forward-width", "2048",
+     "No size of the block is 2048, but a default of torch's layer is. "
+     "Which?"),
+    ("heads-not-handed-on", "divisible by num_heads",
+     SAYS["heads-not-handed-on"]),
+    ("sizes-differ", "size of tensor a",
+     "What is copied has the shape of the place that it goes to. Print both "
+     "shapes: does one not follow the block, or is it turned?"),
+    ("names-differ", "Unexpected key",
+     "The two modules give their weights different names. Which name of the "
+     "layer's state_dict() belongs to which of the block's?"),
+    ("sizes-differ", "size mismatch",
+     "Print the shapes: does one not follow the block, or is it turned?"),
+    ("copied-with-gradients", "leaf Variable that requires grad",
+     "Torch refuses to write into a parameter while it records gradients. "
+     "The note below the task says under what a copy is allowed."),
+    ("wrong-arguments", "TransformerEncoderLayer.__init__()",
+     "help(nn.TransformerEncoderLayer) lists what it takes."),
+]  # fmt: skip
+
+
 def _explained(error, block):
     """What an error most likely means, or the error itself."""
     text, bare = str(error), block.att.W_query.bias is None
+    lines = [line.strip() for line in text.splitlines()] or [""]
+    line = lines[1] if lines[0].startswith("Error(s)") else lines[0]
+    seen = (
+        f"For {_told(block)}, it stops with {type(error).__name__}: "
+        f"{line.rstrip('. ')}."
+    )
     if bare and "NoneType" in text:
         return Mistake(
             "bias-is-none",
-            f"With qkv_bias=False, it stops with {type(error).__name__}: "
-            f"{text.splitlines()[0]}. Such a block's W_query.bias is None. "
+            f"{seen} What is None there? The W_query.bias of such a block "
+            "is, and every bias of a layer that is made with bias=False. "
             "Which bias changes nothing?",
         )
-    if "2048" in text:
-        return Mistake(
-            "feed-forward-width",
-            f"It stops with {type(error).__name__}: {text.splitlines()[-1]} "
-            "No size of the block is 2048, but a default of torch's layer "
-            "is. Which?",
-        )
-    if "divisible by num_heads" in text:
-        return Mistake(
-            "heads-not-handed-on",
-            f"For {_told(block)}, it stops with {type(error).__name__}: "
-            f"{text}. {SAYS['heads-not-handed-on']}",
-        )
+    for name, words, says in ERRORS:
+        if words in text:
+            return Mistake(name, f"{seen} {says}")
     return error
 
 
@@ -286,6 +311,9 @@ def _look_at_settings(layer, mask, block, tokens):
             "heads-not-handed-on",
             f"Your layer has num_heads={att.num_heads}.",
         )
+    for name, value in layer.named_parameters():
+        if value.dtype != torch.float32:
+            return "other-type", f"{name} of your layer is {value.dtype}."
     gelu = nn.GELU(approximate="tanh")
     output, expected = layer.activation(x), gelu(x)
     if not same(output, expected, atol=1e-6):
@@ -317,6 +345,9 @@ def _look_at_mask(layer, mask, block, tokens):
         hidden = mask < -1e4
         if not hidden.any() and mask.any():
             return "mask-added", f"Your mask is of type {mask.dtype}."
+        if mask.isnan().any():
+            row, column = mask.isnan().nonzero()[0].tolist()
+            return "mask-not-zero", f"Your mask[{row}, {column}] is nan."
     right = torch.ones(shape).triu(1).bool()
     kinds = [
         ("mask-missing", torch.zeros_like(right)),

@@ -174,6 +174,22 @@ WRONG = [
     ("not-a-pair", changed("return layer, mask", "return layer")),
     ("returns-none", changed("return layer, mask", "layer, mask")),
     ("post-norm", changed(", norm_first=True", "")),
+    ("copied-with-gradients", changed("with torch.no_grad():", "if True:")),
+    ("sizes-differ", changed("dim_feedforward=4 * d", "dim_feedforward=99")),
+    ("sizes-differ", made(LAYER + "layer.norm1.load_state_dict("
+                          "dict(weight=torch.ones(7), bias=torch.ones(7)))")),
+    ("names-differ", made(LAYER + "layer.load_state_dict("
+                          "block.state_dict())\n" + MASK)),
+    ("wrong-arguments", changed("att.num_heads,", "")),
+    ("bias-is-none", changed("copy_(att.out_proj.bias)",
+                             "copy_(att.W_query.bias.detach())")),
+    ("bias-is-none", changed("norm_first=True", "norm_first=True, "
+                             "bias=False")),
+    ("other-type", changed("return layer", "return layer.double()")),
+    ("mask-not-zero", changed("mask = torch.ones(tokens, tokens, dtype="
+                              "torch.bool).triu(1)",
+                              "mask = torch.ones(tokens, tokens).triu(1) * "
+                              "-torch.inf")),
     ("wrong-values", changed("return",
                              "layer.norm1.forward = lambda x: x\nreturn")),
 ]  # fmt: skip
