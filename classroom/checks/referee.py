@@ -88,7 +88,7 @@ MISTAKES = [
           "added to the scores. What must a float be where a token is hidden?",
           {".bool()": ""}, {".bool()": ".mul(-1.0)"}),
     known("mask-not-zero", "A float is added to a score: 0 leaves it as it "
-          "is. What is 0 times infinity?",
+          "is, -inf hides the token. (0 * inf is nan.)",
           {".bool().triu(diagonal=1)": ".triu(diagonal=1) * -torch.inf"}),
     known("qkv-order", "The task says how they are stacked.",
           {"att.W_query, att.W_key": "att.W_key, att.W_query"},
@@ -247,13 +247,16 @@ ERRORS = [
     ("heads-not-handed-on", "divisible by num_heads",
      SAYS["heads-not-handed-on"]),
     ("sizes-differ", "size of tensor a",
-     "What is copied has the shape of the place that it goes to. Print both "
-     "shapes: does one not follow the block, or is it turned?"),
+     "A copy needs two equal shapes. Print both: does one not follow the "
+     "block, or is it turned?"),
     ("names-differ", "Unexpected key",
      "The two modules give their weights different names. Which name of the "
      "layer's state_dict() belongs to which of the block's?"),
+    ("names-missing", "Missing key",
+     "load_state_dict wants every name that layer.state_dict() lists."),
     ("sizes-differ", "size mismatch",
-     "Print the shapes: does one not follow the block, or is it turned?"),
+     "Does one shape not follow the block, or is it turned? Or do the values "
+     "stand in another order than the names in layer.state_dict()?"),
     ("copied-with-gradients", "leaf Variable that requires grad",
      "Torch refuses to write into a parameter while it records gradients. "
      "The note below the task says under what a copy is allowed."),
@@ -333,21 +336,26 @@ def _look_at_mask(layer, mask, block, tokens):
     if mask is None:
         return "mask-missing", "The mask is None."
     shape = tuple(getattr(mask, "shape", ()))
-    if shape != (tokens, tokens):
+    if not isinstance(mask, torch.Tensor) or shape != (tokens, tokens):
         raise Mistake(
             "mask-shape",
             f"For {tokens} tokens, your mask is a {type(mask).__name__} of "
-            f"shape {shape}; expected ({tokens}, {tokens}): a row for each "
-            "token that looks.",
+            f"shape {shape}; expected a tensor of shape ({tokens}, {tokens}):"
+            " a row for each token that looks.",
         )
     hidden = mask
     if mask.dtype != torch.bool:
         hidden = mask < -1e4
+        kind = f"Your mask is of type {mask.dtype}."
         if not hidden.any() and mask.any():
-            return "mask-added", f"Your mask is of type {mask.dtype}."
-        if mask.isnan().any():
-            row, column = mask.isnan().nonzero()[0].tolist()
-            return "mask-not-zero", f"Your mask[{row}, {column}] is nan."
+            return "mask-added", kind
+        if mask.is_floating_point() and mask.dtype != torch.float32:
+            return "other-type", kind
+        odd = (~hidden & (mask != 0)).nonzero()
+        if len(odd):
+            row, column = odd[0].tolist()
+            fact = f"Your mask[{row}, {column}] is {mask[row, column]:g}."
+            return "mask-not-zero", fact
     right = torch.ones(shape).triu(1).bool()
     kinds = [
         ("mask-missing", torch.zeros_like(right)),

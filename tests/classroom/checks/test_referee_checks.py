@@ -180,12 +180,23 @@ WRONG = [
                           "dict(weight=torch.ones(7), bias=torch.ones(7)))")),
     ("names-differ", made(LAYER + "layer.load_state_dict("
                           "block.state_dict())\n" + MASK)),
+    ("names-missing", made(LAYER + "layer.load_state_dict({})\n" + MASK)),
+    ("sizes-differ", made(LAYER + "layer.load_state_dict(dict(zip(layer."
+                          "state_dict(), block.parameters())))\n" + MASK)),
     ("wrong-arguments", changed("att.num_heads,", "")),
     ("bias-is-none", changed("copy_(att.out_proj.bias)",
                              "copy_(att.W_query.bias.detach())")),
     ("bias-is-none", changed("norm_first=True", "norm_first=True, "
                              "bias=False")),
     ("other-type", changed("return layer", "return layer.double()")),
+    ("mask-shape", changed("return layer, mask", "return layer, "
+                           "mask.numpy()")),
+    ("other-type", changed("return layer, mask", "return layer, "
+                           "torch.zeros(mask.shape).double().masked_fill("
+                           "mask, -torch.inf)")),
+    ("mask-not-zero", changed("return layer, mask", "return layer, "
+                              "torch.eye(tokens).masked_fill(mask, "
+                              "-torch.inf)")),
     ("mask-not-zero", changed("mask = torch.ones(tokens, tokens, dtype="
                               "torch.bool).triu(1)",
                               "mask = torch.ones(tokens, tokens).triu(1) * "
