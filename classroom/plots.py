@@ -244,12 +244,14 @@ def loss_and_gradients(losses, gradients, guessing):
     left.axhline(guessing, color="#777777", lw=1.5, zorder=0)
     note(left, "guessing", (steps, guessing), (0, -18), ha="right")
     left.set_ylim(0)
-    label_axes(left, "training step", "loss", "loss")
+    label_axes(left, "training step", "loss", "loss in training")
     _lines(right, range(1, blocks + 1), gradients)
     right.set_yscale("log")
     right.set_xticks(range(1, blocks + 1))
     right.grid(axis="y", color="#DDDDDD")
-    label_axes(right, "block", "mean |gradient|, log scale", "gradient")
+    label_axes(
+        right, "block", "mean |gradient|, log scale", "gradient at the end"
+    )
     return picture
 
 
