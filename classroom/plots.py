@@ -222,6 +222,41 @@ def spread_through_depth(
 
 
 @styled
+def loss_and_gradients(losses, gradients, guessing):
+    """Left the loss at each step, right the gradient of each block at the end.
+
+    `losses` are name → one value a step, `gradients` name → one mean absolute
+    gradient a block; `guessing` is the loss of who knows nothing. The last
+    digits of a training differ from one machine to the next, so the
+    description, which must not change, says on which side a line ends.
+    """
+    steps, blocks = (
+        len(next(iter(lines.values()))) for lines in (losses, gradients)
+    )
+    ends = "; ".join(
+        f"{name} {_where(losses[name], guessing)}, and block 1's gradient is "
+        f"{_share(gradients[name])} block {blocks}'s"
+        for name in losses
+    )
+    description = f"After {steps} steps: {ends}."
+    picture = Picture(9, 4.2, description)
+    left, right = picture.subplots(1, 2)
+    _lines(left, range(1, steps + 1), losses, every=8)
+    left.axhline(guessing, color="#777777", lw=1.5, zorder=0)
+    note(left, "guessing", (steps, guessing), (0, -18), ha="right")
+    left.set_ylim(0)
+    label_axes(left, "training step", "loss", "loss in training")
+    _lines(right, range(1, blocks + 1), gradients)
+    right.set_yscale("log")
+    right.set_xticks(range(1, blocks + 1))
+    right.grid(axis="y", color="#DDDDDD")
+    label_axes(
+        right, "block", "mean |gradient|, log scale", "gradient at the end"
+    )
+    return picture
+
+
+@styled
 def part_sizes(parts, sizes, unit):
     """Horizontal bars of a model's parts, the first on top.
 
@@ -520,10 +555,28 @@ def _pairs(axes, first, second, component, labels, width=0.34):
     )
 
 
-def _lines(axes, x, series):
+def _where(losses, guessing):
+    """On which side of guessing the last steps stand."""
+    end = array(losses[-5:]).mean()
+    if end < guessing / 2:
+        return "ends below half the loss of guessing"
+    if end < 0.95 * guessing:
+        return "ends below the loss of guessing"
+    return "ends no better than guessing"
+
+
+def _share(gradients):
+    """How the first compares with the last."""
+    first, *_, last = gradients
+    if first > last:
+        return "above"
+    return "below" if first > last / 100 else "below 1 % of"
+
+
+def _lines(axes, x, series, every=1):
     """A line for each name → y, told apart by colour, style and marker."""
     for (name, y), look in zip(series.items(), itertools.cycle(LINES)):
-        axes.plot(x, y, label=name, **look)
+        axes.plot(x, y, label=name, markevery=every, **look)
     axes.legend()
 
 

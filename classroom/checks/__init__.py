@@ -8,7 +8,7 @@ notebooks.
 # ruff: noqa: F401 (the catalogue lists what is offered)
 
 from classroom.checks.attention import multi_head_attention
-from classroom.checks.block import drop_rates, post_norm, transformer_block
+from classroom.checks.block import drop_rates, transformer_block
 from classroom.checks.catalogue import EXERCISES
 from classroom.checks.gelu_and_feed_forward import feed_forward, gelu, swiglu
 from classroom.checks.generation import batch_prompts, generate, stop_at_end
@@ -20,6 +20,7 @@ from classroom.checks.gpt_skeleton import (
 from classroom.checks.layer_normalization import layer_norm, rms_norm
 from classroom.checks.model import broken_models, gpt_model
 from classroom.checks.parameters import fit_xl, parameter_count
+from classroom.checks.referee import torch_referee
 from classroom.checks.result import CheckResult
 from classroom.checks.shortcut_connections import shortcut, vanishing_depth
 from classroom.checks.standing import progress

@@ -1,4 +1,4 @@
-"""Checks of notebook 05: the transformer block and two relatives.
+"""Checks of notebook 05: the transformer block, and one with two rates.
 
 A block is right if it gives what the solution makes of the block's own parts,
 at several drop rates. What these parts compute is looked at first.
@@ -71,21 +71,14 @@ def pre_norm_block(x, norm1, att, norm2, ff, drop):
     return h + drop(g(m(h)))
 
 
-def post_norm_block(x, norm1, att, norm2, ff, drop):
-    n, f = norm1, att
-    h = n(x + drop(f(x)))
-    m, g = norm2, ff
-    return m(h + drop(g(h)))
-
-
 def rates(cfg):
     attention = cfg["drop_rate_attn"]
     shortcuts = cfg["drop_rate_shortcut"]
     return attention, shortcuts
 
 
-# The first half of each, of x, the norm n and the sub-layer f.
-RIGHT = {"pre-norm": "x + drop(f(n(x)))", "post-norm": "n(x + drop(f(x)))"}
+# The first half, of x, the norm n and the sub-layer f.
+RIGHT = "x + drop(f(n(x)))"
 
 
 def _second(half):
@@ -94,13 +87,13 @@ def _second(half):
     return re.sub(r"\b[xnf]\b", lambda found: names[found[0]], half)
 
 
-def _in_halves(right, name, says, *halves):
+def _in_halves(name, says, *halves):
     """A mistake that each half can hold, or one of them.
 
-    `right` stands in the solution's first half, one of `halves` instead.
+    `RIGHT` stands in the solution's first half, one of `halves` instead.
     """
-    first = [{right: half} for half in halves]
-    second = [{_second(right): _second(half)} for half in halves]
+    first = [{RIGHT: half} for half in halves]
+    second = [{_second(RIGHT): _second(half)} for half in halves]
     both = [one | two for one, two in zip(first, second, strict=True)]
     places = {
         "Each half": both,
@@ -113,10 +106,6 @@ def _in_halves(right, name, says, *halves):
 
 
 HALVES = [
-    ("pre-norm",
-     "{where} normalizes before the sub-layer, as GPT-2 does. This exercise "
-     "asks for the older order: the norm comes last, after the addition.",
-     "x + f(n(x))"),
     ("post-norm",
      "{where} normalizes after the addition (post-norm), so the shortcut "
      "path passes through a norm. GPT-2 is pre-norm: only the branch is "
@@ -171,34 +160,29 @@ HALVES = [
      "{where} divides the sum; a shortcut adds and does no more.",
      "(x + f(n(x))) / 2", "(x + f(n(x))) / 2**0.5"),
 ]  # fmt: skip
-# Name, words, and what can stand in the second half of a pre-norm block, of a
-# post-norm block.
+# Name, words, and what can stand in the second half.
 WHOLES = [
     ("norm-at-the-end",
      "A norm works on the result of the second half, so that the shortcut "
      "path passes through it. Which norm stands where?",
-     ["m(h + g(n(h)))", "n(h + g(m(h)))"], []),
+     "m(h + g(n(h)))", "n(h + g(m(h)))"),
     ("parallel-sub-layers",
      "Feed-forward reads the block's input, so the sub-layers work side by "
      "side. The second half works on the result of the first.",
-     ["h + g(m(x))", "h + g(n(x))", "x + h + g(m(x))", "h - x + g(m(x))",
-      "h + g(m(n(x)))"],
-     ["m(x + f(x) + g(x))", "n(x + f(x) + g(x))", "m(n(x + f(x) + g(x)))",
-      "h + m(x + g(x))", "m(h + g(x))"]),
+     "h + g(m(x))", "h + g(n(x))", "x + h + g(m(x))", "h - x + g(m(x))",
+     "h + g(m(n(x)))"),
     ("shortcut-from-wrong-place",
      "The second shortcut starts at the wrong place. It carries what the "
      "first half returned, that and nothing else.",
-     ["x + g(m(h))", "h + x + g(m(h))", "f(n(x)) + g(m(h))",
-      "n(x) + g(m(h))", "h + f(n(x)) + g(m(h))", "h + n(x) + g(m(h))"],
-     ["m(x + g(h))", "m(h + x + g(h))", "m(f(x) + g(h))", "m(n(x) + g(h))"]),
+     "x + g(m(h))", "h + x + g(m(h))", "f(n(x)) + g(m(h))",
+     "n(x) + g(m(h))", "h + f(n(x)) + g(m(h))", "h + n(x) + g(m(h))"),
     ("shortcut-around-both",
      "A single shortcut spans both sub-layers. Each half has one of its own.",
-     ["x + g(m(f(n(x))))", "x + g(f(n(x)))"],
-     ["m(x + g(f(x)))", "m(x + g(n(f(x))))"]),
+     "x + g(m(f(n(x))))", "x + g(f(n(x)))"),
     ("feed-forward-reads-branch",
      "The second half reads attention's branch alone; it should read the sum "
      "that the first half ends with.",
-     ["h + g(m(f(n(x))))", "h + g(f(n(x)))"], ["m(h + g(f(x)))"]),
+     "h + g(m(f(n(x))))", "h + g(f(n(x)))"),
 ]  # fmt: skip
 ORDERS = [
     known("one-norm",
@@ -225,26 +209,25 @@ ORDERS = [
 DROPPED = [
     (("dropout-missing", "first-dropout-missing", "second-dropout-missing"),
      "{where} adds all of its branch: where does dropout act?",
-     ["x + f(n(x))"], ["n(x + f(x))"]),
+     "x + f(n(x))"),
     ("dropout-after-addition",
      "The shortcut's vectors are dropped too: dropout acts after the "
      "addition. It belongs to the branch alone.",
-     ["drop(x + f(n(x)))"], ["n(drop(x + f(x)))", "drop(n(x + f(x)))"]),
+     "drop(x + f(n(x)))"),
     ("dropout-before-sub-layer",
      "{where} drops before its sub-layer, which then works on zeros. Dropout "
      "should act on the sub-layer's result.",
-     ["x + f(drop(n(x)))", "x + f(n(drop(x)))"], ["n(x + f(drop(x)))"]),
+     "x + f(drop(n(x)))", "x + f(n(drop(x)))"),
     ("dropout-on-shortcut",
      "{where} drops what the shortcut carries and keeps its branch. Which of "
      "the two is dropout for?",
-     ["drop(x) + f(n(x))"], ["n(drop(x) + f(x))"]),
+     "drop(x) + f(n(x))"),
     ("dropout-twice", "{where} drops twice in a row; expected once.",
-     ["x + drop(drop(f(n(x))))"], ["n(x + drop(drop(f(x))))"]),
+     "x + drop(drop(f(n(x))))"),
     ("dropout-before-and-after",
      "{where} drops before its sub-layer and at the end of the branch; "
      "expected only the latter.",
-     ["x + drop(f(drop(n(x))))", "x + drop(f(n(drop(x))))"],
-     ["n(x + drop(f(drop(x))))"]),
+     "x + drop(f(drop(n(x))))", "x + drop(f(n(drop(x))))"),
 ]  # fmt: skip
 ON_INPUT = known(
     "dropout-on-input",
@@ -288,31 +271,30 @@ AT_REST = (
 )
 
 
-def _tasks(solution, own):
+def _tasks():
     """To join the parts, to drop in the right place, and to do both."""
-    right, column = RIGHT[own], list(RIGHT).index(own)
-    second = _second(right)
+    second = _second(RIGHT)
     # These leave the first half as it is, and by that pair with few others.
     join = [
-        known(name, says, *({right: right, second: new} for new in edits))
-        for name, says, *columns in WHOLES
-        if (edits := columns[column])
+        known(name, says, *({RIGHT: RIGHT, second: new} for new in edits))
+        for name, says, *edits in WHOLES
     ]
-    for name, *rest in HALVES:
-        join += _in_halves(right, name, *rest) if name != own else []
+    for half in HALVES:
+        join += _in_halves(*half)
     join += ORDERS
     drop = [ON_INPUT]
-    for name, says, *columns in DROPPED:
-        drop += _in_halves(right, name, says, *columns[column])
+    for half in DROPPED:
+        drop += _in_halves(*half)
     # Pairs of one mistake of each kind would be too many.
     return [
-        Task(solution, mistakes, _block, in_either_mode=AT_REST, atol=1e-6)
+        Task(
+            pre_norm_block, mistakes, _block, in_either_mode=AT_REST, atol=1e-6
+        )
         for mistakes in (join, drop, join + drop)
     ]
 
 
-PRE_NORM, PRE_DROPS, PRE_BOTH = _tasks(pre_norm_block, "pre-norm")
-POST_NORM, POST_DROPS, POST_BOTH = _tasks(post_norm_block, "post-norm")
+PRE_NORM, PRE_DROPS, PRE_BOTH = _tasks()
 RATES = Task(rates, RATE_MISTAKES, _block_with_rates)
 
 
@@ -344,32 +326,6 @@ def transformer_block(cls):
         "the output is what its parts give in GPT-2's order; a drop rate of "
         "1.0 leaves the input as it is, 0.5 drops half of each branch, and "
         f"gradients reach every parameter.{_remark(block)}"
-    )
-
-
-@exercise(
-    "The parts are those of TransformerBlock, so only `forward` is new. "
-    "Compare the two columns of the pre-norm and post-norm picture.",
-    "The order in each half is: sub-layer, dropout, add, norm. Nothing is "
-    "normalized before the sub-layer.",
-    "A half in words: the norm of (x plus the dropped result of the "
-    "sub-layer of x). The second half starts from what the first one's norm "
-    "returned.",
-    task=POST_BOTH,
-)
-def post_norm(cls):
-    """As `transformer_block`, in the order of the first transformer."""
-    build = partial(_built, cls, "MyPostNormBlock(cfg)", _one_rate)
-    block = _with_right_parts(build)
-    _check_rate(build)
-    compare(block, POST_NORM, PROBES, **_judge(block))
-    check_manners(build(0.0, 0.0), INPUTS)
-    _check_other_sizes(build, POST_NORM)
-    _check_dropout(build, POST_DROPS)
-    return (
-        "your block is a post-norm block. On five inputs of up to 9 tokens "
-        "the norm comes last in each half, dropout acts on the branches "
-        f"only, and gradients reach every parameter.{_remark(block)}"
     )
 
 

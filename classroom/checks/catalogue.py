@@ -20,9 +20,9 @@ EXERCISES = {
         "vanishing_depth": "my_vanishing_depth",
     },
     "05-transformer-block": {
-        "multi_head_attention": "MyMultiHeadAttention",
         "transformer_block": "MyTransformerBlock",
-        "post_norm": "MyPostNormBlock",
+        "torch_referee": "my_torch_layer",
+        "multi_head_attention": "MyMultiHeadAttention",
         "drop_rates": "MyDropRatesBlock",
     },
     "06-assembling-the-gpt-model": {

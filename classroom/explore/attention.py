@@ -8,51 +8,54 @@ from classroom import plots
 from classroom.explore.explorer import Explorer, slider, text
 from classroom.explore.tokens import read_tokens, short_token, token_text
 from classroom.picture import Picture, inches, pin_labels, styled
-from gptlib.block import TransformerBlock
 from gptlib.config import SMALLEST
+from gptlib.model import GPTModel
 
-# The model of notebook 05, whose one block is layer 1 here.
-SMALL = SMALLEST | {
-    "context_length": 16,
-    "emb_dim": 48,
-    "n_heads": 3,
-    "n_layers": 4,
-}
+# Twelve blocks, as in GPT-2, of the width of notebook 05.
+MOST = 16  # tokens that a map has room for
+SMALL = SMALLEST | {"context_length": 16, "emb_dim": 48, "n_heads": 3}
 
 
-def explore_attention():
-    """Choose a layer and a head, type a sentence: who looks at whom?"""
+def explore_attention(model=None):
+    """Choose a block and a head, type a sentence: who looks at whom?
+
+    Args:
+        model: a `GPTModel`, or another with its parts, that reads the gpt2
+            encoding; without it a small one with random weights. It must be
+            in evaluation mode and may have been trained.
+    """
+    model = model or _small_model()
+    blocks, heads = len(model.trf_blocks), model.trf_blocks[0].att.num_heads
     return Explorer(
-        _draw,
+        functools.partial(_draw, model),
         {
-            "layer": slider("layer", 1, 1, SMALL["n_layers"]),
-            "head": slider("head", 1, 1, SMALL["n_heads"]),
+            "block": slider("block", 1, 1, blocks),
+            "head": slider("head", 1, 1, heads),
             "sentence": text("sentence", "Every effort moves you"),
         },
     )
 
 
-@functools.lru_cache(maxsize=8)
-def attention_weights(sentence):
-    """Tokens of `sentence`, and weights (layers, heads, tokens, tokens).
+@torch.no_grad()
+def attention_weights(model, sentence):
+    """Tokens of `sentence`, and weights (blocks, heads, tokens, tokens).
 
     Raises:
         ValueError: the sentence is empty or too long.
     """
-    ids = read_tokens(sentence, SMALL["context_length"])
-    tokens, positions, blocks = _small_model()
+    ids = read_tokens(sentence, min(MOST, model.pos_emb.num_embeddings))
+    positions = torch.arange(len(ids))
+    x = model.tok_emb(torch.tensor([ids])) + model.pos_emb(positions)
     maps = []
-    with torch.no_grad():
-        x = tokens(torch.tensor([ids])) + positions(torch.arange(len(ids)))
-        for block in blocks:
-            _, weights = block.att(block.norm1(x), return_weights=True)
-            maps.append(weights[0])  # (heads, tokens, tokens)
-            x = block(x)
+    for block in model.trf_blocks:
+        _, weights = block.att(block.norm1(x), return_weights=True)
+        maps.append(weights[0])  # (heads, tokens, tokens)
+        x = block(x)
     return [token_text(number) for number in ids], torch.stack(maps)
 
 
 @styled
-def head_map(weights, tokens, layer, head):
+def head_map(weights, tokens, block, head):
     """`plots.attention_map` of one head among others, numbered from 1."""
     names = [short_token(token) for token in tokens]
     longest = max(map(inches, names))
@@ -70,10 +73,10 @@ def head_map(weights, tokens, layer, head):
         scale.tick_params(labelsize=12)
     image.set_interpolation("nearest")
     axes.tick_params("x", labelrotation=90 if crowded else 0)
-    axes.set_title(f"layer {layer}, head {head} (hatched: a later token)")
+    axes.set_title(f"block {block}, head {head} (hatched: a later token)")
     pin_labels(axes, (0.3 - side) / 4, (0.3 - foot) / 4)
     picture.description = (
-        f"Layer {layer}, head {head}. {picture.description} "
+        f"Block {block}, head {head}. {picture.description} "
         "Each row sums to 1; a later token always has weight 0."
     )
     return picture
@@ -81,18 +84,12 @@ def head_map(weights, tokens, layer, head):
 
 @functools.cache
 def _small_model():
-    """Embeddings and blocks, seeded as notebook 05 seeds them."""
-    emb_dim, layers = SMALL["emb_dim"], range(SMALL["n_layers"])
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(123)
-        tokens = torch.nn.Embedding(SMALL["vocab_size"], emb_dim)
-        positions = torch.nn.Embedding(SMALL["context_length"], emb_dim)
-        torch.manual_seed(123)
-        blocks = [TransformerBlock(SMALL).eval() for _ in layers]
-    return tokens, positions, blocks
+        return GPTModel(SMALL).eval()
 
 
-def _draw(sentence, layer, head):
-    tokens, weights = attention_weights(sentence)
-    chosen = weights[layer - 1, head - 1]  # (tokens, tokens)
-    return head_map(chosen, tokens, layer, head)
+def _draw(model, sentence, block, head):
+    tokens, weights = attention_weights(model, sentence)
+    chosen = weights[block - 1, head - 1]  # (tokens, tokens)
+    return head_map(chosen, tokens, block, head)

@@ -98,6 +98,11 @@ DRAW = {
     "spread_through_depth": lambda: plots.spread_through_depth(
         {"pre-norm": [1.5, 2.5, 4], "post-norm": [1, 1, 1.25]}, log=True
     ),
+    "loss_and_gradients": lambda: plots.loss_and_gradients(
+        {"pre-norm": [3, 2, 1], "post-norm": [3, 2.9, 3]},
+        {"pre-norm": [1e-3, 1e-4], "post-norm": [1e-8, 1e-4]},
+        guessing=2.77,
+    ),
     "part_sizes": lambda: plots.part_sizes(
         [("tokens", "embedding"), ("block 1", None), ("head", "head")],
         [38_597_376, 7_085_568, 38_597_376],
@@ -155,6 +160,10 @@ LABELS = {
         {"token that looks (␣ is a space)", "attention weight"},
     ),
     "spread_through_depth": ({"after block"}, {"variance, log scale"}),
+    "loss_and_gradients": (
+        {"training step", "block"},
+        {"loss", "mean |gradient|, log scale"},
+    ),
     "part_sizes": ({"parameters"}, set()),
     "parameter_bars": (set(), {"parameters (millions, M)"}),
     "memory_bars": ({"memory (GB of 1,000,000,000 bytes)"}, set()),
@@ -506,6 +515,24 @@ def test_depth_is_counted_from_1(depth, ticks):
     assert drawn.axes[0].get_xticks().tolist() == ticks
 
 
+def test_loss_and_gradients():
+    drawn = DRAW["loss_and_gradients"]()
+    left, right = drawn.axes
+    assert left.lines[0].get_xydata().tolist() == [[1, 3], [2, 2], [3, 1]]
+    assert right.lines[1].get_xydata().tolist() == [[1, 1e-8], [2, 1e-4]]
+    assert right.get_yscale() == "log"
+    assert drawn.description == (
+        "After 3 steps: pre-norm ends below the loss of guessing, and block "
+        "1's gradient is above block 2's; post-norm ends no better than "
+        "guessing, and block 1's gradient is below 1 % of block 2's."
+    )
+    half = plots.loss_and_gradients(
+        {"a": [1, 1]}, {"a": [1e-4, 1e-3]}, guessing=2.77
+    )
+    assert "a ends below half the loss of guessing" in half.description
+    assert "gradient is below block 2's" in half.description
+
+
 def test_part_sizes():
     drawn = DRAW["part_sizes"]()
     (axes,) = drawn.axes
@@ -624,7 +651,7 @@ def test_head_map():
     axes, *scale = DRAW["head_map"]().axes
     assert not scale  # the numbers are in the cells
     assert len(axes.texts) == 6
-    assert axes.get_title() == "layer 2, head 3 (hatched: a later token)"
+    assert axes.get_title() == "block 2, head 3 (hatched: a later token)"
     assert names(axes.yaxis) == ["Hello", ",", "␣$x$"]
     crowded, scale = DRAW["head_map, long"]().axes
     assert not crowded.texts and scale.get_ylabel() == "attention weight"

@@ -9,7 +9,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import gptlib
-from classroom.checks.block import drop_rates, post_norm, transformer_block
+from classroom.checks.block import drop_rates, transformer_block
 from gptlib import (
     GPT_CONFIG_124M,
     FeedForward,
@@ -700,7 +700,7 @@ class Documented(nn.Module):
         """To do."""
 
 
-CHECKS = [transformer_block, post_norm, drop_rates]
+CHECKS = [transformer_block, drop_rates]
 
 
 @pytest.mark.parametrize("check", CHECKS)
@@ -709,10 +709,9 @@ def test_stubs(check, stub):
     assert check(stub).status == "not attempted"
 
 
-@pytest.mark.parametrize("check", [transformer_block, post_norm])
 @pytest.mark.parametrize("half", [InitOnly, ForwardOnly, Dots])
-def test_what_is_half_written_is_told_so(check, half):
-    assert_wrong(check, half, "unfinished")
+def test_what_is_half_written_is_told_so(half):
+    assert_wrong(transformer_block, half, "unfinished")
 
 
 def test_half_written_blocks_with_separate_rates():
@@ -755,10 +754,7 @@ def test_methods_by_other_names(check):
         ("call-for-forward", "forward", "__call__"),
         ("forward-missing", "forward", "other"),
     ):
-        block = made(
-            POST if check is post_norm else PRE,
-            RATES if check is drop_rates else INIT,
-        )
+        block = made(PRE, RATES if check is drop_rates else INIT)
         setattr(block, new, vars(block)[old])
         delattr(block, old)
         assert_wrong(check, block, name)
@@ -824,9 +820,8 @@ ANYWHERE = [
 @pytest.mark.parametrize("check", CHECKS)
 @pytest.mark.parametrize(("name", "change"), ANYWHERE)
 def test_wrong_somewhere(check, name, change):
-    forward = POST if check is post_norm else PRE
     init = RATES if check is drop_rates else INIT
-    assert_wrong(check, change(forward, init), name)
+    assert_wrong(check, change(PRE, init), name)
 
 
 def moved(line, before):
@@ -870,12 +865,8 @@ def test_dropout_of_several_numbers_together(shape):
 def test_a_changed_public_configuration_changes_nothing(monkeypatch):
     for key, value in {"emb_dim": 24, "n_heads": 2, "drop_rate": 1.0}.items():
         monkeypatch.setitem(GPT_CONFIG_124M, key, value)
-    for check, forward, init in (
-        (transformer_block, PRE, INIT),
-        (post_norm, POST, INIT),
-        (drop_rates, PRE, RATES),
-    ):
-        assert check(made(forward, init)).status == "passed"
+    for check, init in ((transformer_block, INIT), (drop_rates, RATES)):
+        assert check(made(PRE, init)).status == "passed"
 
 
 def test_no_cause_is_asserted_where_another_fits():
@@ -886,152 +877,6 @@ def test_no_cause_is_asserted_where_another_fits():
     public = made(PRE, INIT.replace('cfg["n_heads"]',
                                     'GPT_CONFIG_124M["n_heads"]'))  # fmt: skip
     assert "should it read" in transformer_block(public).message
-
-
-# --- post-norm -----------------------------------------------------------
-
-WRONG_POST = [
-    ("pre-norm", PRE),
-    ("pre-norm", STEPS),
-    ("pre-norm", halves("x = norm1(x + drop(att(x)))")),
-    ("norm-missing", halves("x = x + drop(att(x))", "x = x + drop(ff(x))")),
-    (
-        "norm-missing",
-        halves("x = norm1(x + drop(att(x)))", "x = x + drop(ff(x))"),
-    ),
-    (
-        "one-norm",
-        halves("x = norm1(x + drop(att(x)))", "x = norm1(x + drop(ff(x)))"),
-    ),
-    (
-        "norms-swapped",
-        halves("x = norm2(x + drop(att(x)))", "x = norm1(x + drop(ff(x)))"),
-    ),
-    (
-        "norm-after-sub-layer",
-        halves("x = x + drop(norm1(att(x)))", "x = x + drop(norm2(ff(x)))"),
-    ),
-    (
-        "norm-before-and-after",
-        halves(
-            "x = norm1(x + drop(att(norm1(x))))",
-            "x = norm2(x + drop(ff(norm2(x))))",
-        ),
-    ),
-    (
-        "norm-on-shortcut",
-        halves("x = norm1(x) + drop(att(x))", "x = norm2(x) + drop(ff(x))"),
-    ),
-    (
-        "shortcuts-missing",
-        halves("x = norm1(drop(att(x)))", "x = norm2(drop(ff(x)))"),
-    ),
-    (
-        "first-shortcut-missing",
-        halves("x = norm1(drop(att(x)))", "x = norm2(x + drop(ff(x)))"),
-    ),
-    (
-        "second-shortcut-missing",
-        halves("x = norm1(x + drop(att(x)))", "x = norm2(drop(ff(x)))"),
-    ),
-    (
-        "shortcut-from-wrong-place",
-        halves(
-            "s = x\nx = norm1(x + drop(att(x)))", "x = norm2(s + drop(ff(x)))"
-        ),
-    ),
-    (
-        "sub-layers-swapped",
-        halves("x = norm1(x + drop(ff(x)))", "x = norm2(x + drop(att(x)))"),
-    ),
-    (
-        "parallel-sub-layers",
-        halves("", "x = norm2(norm1(x + drop(att(x)) + drop(ff(x))))"),
-    ),
-    ("attention-missing", halves("", "x = norm2(x + drop(ff(x)))")),
-    (
-        "feed-forward-missing",
-        halves("x = norm1(x + drop(att(x)))", "x = norm2(x)"),
-    ),
-    (
-        "dropout-missing",
-        halves("x = norm1(x + att(x))", "x = norm2(x + ff(x))"),
-    ),
-    (
-        "second-dropout-missing",
-        halves("x = norm1(x + drop(att(x)))", "x = norm2(x + ff(x))"),
-    ),
-    (
-        "dropout-after-addition",
-        halves("x = norm1(drop(x + att(x)))", "x = norm2(drop(x + ff(x)))"),
-    ),
-    (
-        "dropout-after-addition",
-        halves("x = drop(norm1(x + att(x)))", "x = drop(norm2(x + ff(x)))"),
-    ),
-    (
-        "dropout-before-sub-layer",
-        halves("x = norm1(x + att(drop(x)))", "x = norm2(x + ff(drop(x)))"),
-    ),
-    (
-        "dropout-on-shortcut",
-        halves("x = norm1(drop(x) + att(x))", "x = norm2(drop(x) + ff(x))"),
-    ),
-    (
-        "dropout-twice",
-        halves(
-            "x = norm1(x + drop(drop(att(x))))", "x = norm2(x + drop(ff(x)))"
-        ),
-    ),
-    (
-        "overwritten-input",
-        halves(
-            "x = drop(att(x))\nx = norm1(x + x)", "x = norm2(x + drop(ff(x)))"
-        ),
-    ),
-]
-
-
-@pytest.mark.parametrize(("name", "forward"), WRONG_POST)
-def test_wrong_post_norm(name, forward):
-    assert_wrong(post_norm, made(forward), name)
-    subclass = made(forward, "", "TransformerBlock")
-    subclass.__init__ = TransformerBlock.__init__
-    assert_wrong(post_norm, subclass, name)
-
-
-POST_STEPS = STEPS.replace("x = self.norm1(x)\n", "").replace(
-    "x = self.norm2(x)\n", ""
-)
-POST_STEPS = POST_STEPS.replace(
-    "x = x + shortcut\n", "x = self.norm1(x + shortcut)\n"
-).replace("return x + shortcut", "return self.norm2(x + shortcut)")
-RIGHT_POST = {
-    "one line each": made(POST),
-    "steps": made(POST_STEPS),
-    "layer norm of torch": made(POST, INIT.replace("Layer", "nn.Layer")),
-    "own parts": made(POST, OWN_PARTS),
-    "loop": made(
-        "for n, f in ((self.norm1, self.att), (self.norm2, self.ff)):\n"
-        "    x = n(x + self.drop_shortcut(f(x)))\n"
-        "return x"
-    ),
-    "addition the other way": made(
-        halves("x = norm1(drop(att(x)) + x)", "x = norm2(drop(ff(x)) + x)")
-    ),
-    "torch.add": made(
-        halves(
-            "x = norm1(torch.add(x, drop(att(x))))",
-            "x = norm2(torch.add(drop(ff(x)), x))",
-        )
-    ),
-}
-
-
-@pytest.mark.parametrize("style", RIGHT_POST)
-def test_right_post_norm(style):
-    result = post_norm(RIGHT_POST[style])
-    assert result.status == "passed", result
 
 
 # --- separate rates ------------------------------------------------------

@@ -1,12 +1,15 @@
 import pytest
 import torch
-from torch import nn
 
 from classroom.explore import explore_attention
-from classroom.explore.attention import SMALL, attention_weights
-from gptlib import GPT_CONFIG_124M, TransformerBlock
+from classroom.explore.attention import SMALL, _small_model, attention_weights
+from gptlib import GPTModel
 
 SENTENCE = "Every effort moves you"
+
+
+def weights_of(sentence):
+    return attention_weights(_small_model(), sentence)
 
 
 def by_hand(block, x, head):
@@ -22,34 +25,52 @@ def by_hand(block, x, head):
     return weights
 
 
-def test_layer_1_is_the_block_of_the_notebook():
+def test_block_1_by_hand():
     ids = torch.tensor([[6109, 3626, 6100, 345]])
-    cfg = GPT_CONFIG_124M | {"context_length": 16, "emb_dim": 48, "n_heads": 3}
     torch.manual_seed(123)
-    tok_emb, pos_emb = nn.Embedding(50257, 48), nn.Embedding(16, 48)
-    torch.manual_seed(123)
-    block = TransformerBlock(cfg).eval()
-    tokens, weights = attention_weights(SENTENCE)
+    model = GPTModel(SMALL).eval()
+    tokens, weights = weights_of(SENTENCE)
     assert tokens == ["Every", " effort", " moves", " you"]
     with torch.no_grad():
-        x = tok_emb(ids) + pos_emb(torch.arange(4))
+        x = model.tok_emb(ids) + model.pos_emb(torch.arange(4))
         for head in range(3):
-            wanted = by_hand(block, x, head)
+            wanted = by_hand(model.trf_blocks[0], x, head)
             torch.testing.assert_close(weights[0, head], wanted)
 
 
+def test_a_model_of_the_learners(control):
+    cfg = SMALL | {"n_layers": 2, "n_heads": 4, "context_length": 40}
+    torch.manual_seed(5)
+    model = GPTModel(cfg).eval()
+    explorer = explore_attention(model)
+    assert control(explorer, "block").max == 2
+    assert control(explorer, "head").max == 4
+    _, weights = attention_weights(model, SENTENCE)
+    assert f"{weights[0, 0, -1].max().item():#.4g}" in explorer.description
+    with pytest.raises(ValueError, match="at most 16"):
+        attention_weights(model, "a" + " b" * 16)
+
+
+def test_of_equal_words_no_row_is_even():
+    """As the notebook says: a token vector comes with a position vector."""
+    _, weights = weights_of("no" + " no" * 7)
+    even = torch.ones(8, 8).tril() / torch.arange(1, 9)[:, None]
+    gaps = (weights - even).abs().amax(dim=-1)  # (blocks, heads, tokens)
+    assert gaps[..., 1:].amax(dim=-1).min() > 0.01
+
+
 def test_every_map_is_causal_and_sums_to_1():
-    _, weights = attention_weights("one two three four five six")
+    _, weights = weights_of("one two three four five six")
     assert weights.shape == (SMALL["n_layers"], SMALL["n_heads"], 6, 6)
     assert weights.triu(diagonal=1).eq(0).all()
-    torch.testing.assert_close(weights.sum(dim=-1), torch.ones(4, 3, 6))
+    torch.testing.assert_close(weights.sum(dim=-1), torch.ones(12, 3, 6))
     maps = weights.flatten(0, 1)
     assert len(maps.unique(dim=0)) == len(maps)  # no two heads are the same
 
 
 def test_a_later_token_changes_no_earlier_row():
-    _, short = attention_weights("Every effort moves")
-    _, long = attention_weights(SENTENCE)
+    _, short = weights_of("Every effort moves")
+    _, long = weights_of(SENTENCE)
     torch.testing.assert_close(long[:, :, :3, :3], short)
 
 
@@ -67,7 +88,7 @@ def test_what_fits_is_drawn(control, words):
     explorer = explore_attention()
     control(explorer, "sentence").value = words
     assert "gpt-shown" in explorer.words.value
-    assert "Layer 1, head 1." in explorer.description
+    assert "Block 1, head 1." in explorer.description
 
 
 @pytest.mark.parametrize(
@@ -76,7 +97,7 @@ def test_what_fits_is_drawn(control, words):
 )
 def test_what_does_not_fit_is_explained(control, words, told):
     with pytest.raises(ValueError, match=told):
-        attention_weights(words)
+        weights_of(words)
     explorer = explore_attention()
     control(explorer, "sentence").value = words
     assert told in explorer.words.value
@@ -93,11 +114,11 @@ def test_each_control_over_its_range(sweep):
 
 def test_the_words_follow_the_controls(control):
     explorer = explore_attention()
-    control(explorer, "layer").value = 4
+    control(explorer, "block").value = 4
     control(explorer, "head").value = 2
-    _, weights = attention_weights(SENTENCE)
+    _, weights = weights_of(SENTENCE)
     largest = weights[3, 1, -1].max().item()
-    assert "Layer 4, head 2." in explorer.description
+    assert "Block 4, head 2." in explorer.description
     assert f"{largest:#.4g}" in explorer.description
 
 
@@ -105,15 +126,14 @@ def test_the_learners_random_numbers_are_left_alone():
     from classroom.explore import attention
 
     attention._small_model.cache_clear()
-    attention.attention_weights.cache_clear()
     torch.manual_seed(5)
     wanted = torch.rand(3)
     torch.manual_seed(5)
-    attention_weights(SENTENCE)
+    weights_of(SENTENCE)
     assert torch.equal(torch.rand(3), wanted)
 
 
 def test_without_a_kernel_the_default_shows():
     data, metadata = explore_attention()._repr_mimebundle_()
-    assert data["text/plain"].startswith("Layer 1, head 1. ")
+    assert data["text/plain"].startswith("Block 1, head 1. ")
     assert metadata["image/png"]["alt"] == data["text/plain"]
