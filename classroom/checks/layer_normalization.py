@@ -10,7 +10,14 @@ from classroom.checks.edits import Task, known
 from classroom.checks.functions import check_signature, judge, returned
 from classroom.checks.guard import exercise
 from classroom.checks.manners import check_manners
-from classroom.checks.modules import Probe, compare, construct, run, runs
+from classroom.checks.modules import (
+    Probe,
+    compare,
+    construct,
+    rescued,
+    run,
+    runs,
+)
 from classroom.checks.ready_made import check_written_out
 from classroom.checks.result import Mistake
 from classroom.checks.tensors import number, same
@@ -644,6 +651,7 @@ STRICT = (
     "Right norms round in several ways. Does your test allow for last digits "
     "that differ, and for nothing but what a right norm does?"
 )
+FIXED_WIDTH = "Is there a number in your test that should follow emb_dim?"
 PROBE_MISTAKES = [
     known("always-true",
           "Every norm gets this answer, faulty ones too. Which of your inputs "
@@ -658,6 +666,10 @@ PROBE_MISTAKES = [
           "Faulty norms get True and right ones False; asked is whether a "
           "norm is right.",
           {"kind in": "kind not in"}),
+    known("width-hardcoded",
+          f"Right norms of {WIDTHS[0]} features pass, and none of another "
+          f"width. {FIXED_WIDTH}",
+          {"in RIGHT": f"in RIGHT and width == {WIDTHS[0]}"}),
     known("right-blamed", STRICT,
           {"in RIGHT": "== 'right'"}, {"in RIGHT": "== 'right-in-double'"},
           *({"in RIGHT": f"in RIGHT and width {where}"}
@@ -730,7 +742,12 @@ def _asked(fn, kind, width):
     """The answer for a new norm: True or False, or such a tensor."""
     norm = _layer_norm(NORMS[kind]())(width)
     type(norm).__name__ = type(norm).__qualname__ = "LayerNorm"
-    answer = returned(fn, norm, width)
+    try:
+        answer = returned(fn, norm, width)
+    except NotImplementedError:
+        raise  # a stub, whatever stands around it
+    except (RuntimeError, IndexError, ValueError) as error:
+        raise rescued(error, _other_width(fn, kind, width)) from None
     if getattr(answer, "ndim", None) == 0:
         answer = answer.item()
     if isinstance(answer, bool):
@@ -742,6 +759,18 @@ def _asked(fn, kind, width):
         f"The answer is of type {type(answer).__name__}{told}; expected True "
         "or False, one for the whole norm.",
     )
+
+
+def _other_width(fn, kind, width):
+    """What an error means if the same runs at the first of the widths."""
+    if width == WIDTHS[0]:
+        return []
+    says = (
+        f"With a norm of {WIDTHS[0]} features, your test runs; with one of "
+        f"{width}, it stops. {FIXED_WIDTH}"
+    )
+    first = partial(runs, _asked, fn, kind, WIDTHS[0])
+    return [(first, "width-hardcoded", says)]
 
 
 def _seen(case, outcome, right):

@@ -825,6 +825,33 @@ def with_asserts(norm, emb_dim):
     return True
 
 
+def by_its_own_numbers(norm, emb_dim):
+    """Scale and shift set, and the state handed over to torch's norm."""
+    with torch.no_grad():
+        norm.scale.copy_(torch.arange(1.0, emb_dim + 1))
+        norm.shift.fill_(7)
+    right = nn.LayerNorm(emb_dim)
+    right.load_state_dict({"weight": norm.scale, "bias": norm.shift})
+    x = torch.randn(3, emb_dim)
+    return all(
+        torch.allclose(norm(x), right(x), rtol=1e-3, atol=1e-3)
+        for x in (x, x / 1000, torch.randn(emb_dim, emb_dim))
+    )
+
+
+def by_what_changes_nothing(norm, emb_dim):
+    """Rows alone or together, moved and stretched; a row too small."""
+    x = torch.randn(emb_dim, emb_dim)
+    alone = [copy.deepcopy(norm)(row[None]) for row in x]
+    if not torch.allclose(norm(x), torch.cat(alone), atol=1e-4):
+        return False
+    if not torch.allclose(norm(x[:2]), norm(3 * x[:2] + 1), atol=1e-2):
+        return False
+    wide = norm(5 * torch.randn(50, emb_dim)).square().mean(-1)
+    tiny = norm(1e-3 * torch.eye(emb_dim)[:1])
+    return bool((wide - 1).abs().max() < 5e-3 and tiny.std() < 0.5)
+
+
 RIGHT_PROBES = {
     "solution": probe(),
     "a tensor for an answer": lambda norm, emb_dim: (
@@ -838,6 +865,8 @@ RIGHT_PROBES = {
     "three axes": in_three_axes,
     "an object": Tester(),
     "asserts": with_asserts,
+    "its own numbers": by_its_own_numbers,
+    "what changes nothing": by_what_changes_nothing,
 }
 
 
@@ -913,7 +942,21 @@ WRONG_PROBES = [
     ("wrong-signature", lambda norm: True),
     ("gradients-turned-off", lambda norm, emb_dim: (
         torch.set_grad_enabled(False) and 0) or probe()(norm, emb_dim)),
-    ("exception", lambda norm, emb_dim: probe()(norm, 6)),
+    ("width-hardcoded", lambda norm, emb_dim: probe()(norm, 6)),
+    ("width-hardcoded", lambda norm, emb_dim: (
+        probe()(norm, 6) if emb_dim == 6 else False)),
+    ("width-hardcoded", probe(lambda width: [
+        *inputs_for(width), torch.randn(6, 6)])),
+    ("exception", lambda norm, emb_dim: probe()(norm, 7)),
+    ("several-missed", lambda norm, emb_dim: next(
+        bool(largest_gap(norm, emb_dim, [x]) < 1e-4)
+        for x in inputs_for(emb_dim))),
+    ("several-missed", lambda norm, emb_dim: any(
+        largest_gap(norm, emb_dim, [x]) < 1e-4 for x in inputs_for(emb_dim))),
+    ("memory-missed", lambda norm, emb_dim: all(
+        torch.equal(norm(x), norm(x)) and largest_gap(norm, emb_dim, [x]) < .1
+        for x in (torch.randn(4, emb_dim), torch.randn(3, emb_dim) / 1000,
+                  torch.randn(emb_dim, emb_dim)))),
     ("exception", lambda norm, emb_dim: bool(
         norm(torch.randn(4, emb_dim)) == 0)),
 ]  # fmt: skip
