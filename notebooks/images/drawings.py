@@ -738,13 +738,13 @@ def norm_axes():
             76,
             "layer norm",
             True,
-            "over the features of one\nrow",
+            "over the features\nof one row",
         ),
         table(
             376,
             "batch norm",
             False,
-            "over the batch, for one\nfeature",
+            "over the batch,\nfor one feature",
         ),
     )
 
