@@ -11,7 +11,7 @@ import re
 
 import numpy as np
 from matplotlib.patches import Rectangle
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 
 from classroom.picture import (
     BEFORE,
@@ -36,6 +36,12 @@ from classroom.picture import (
     styled,
     visible,
 )
+
+DEPTH_LINES = [  # the first is a norm's
+    {**LINES[3], "ls": "-", "lw": 3.5},
+    {**LINES[0], "ls": "-."},
+    LINES[1],
+]
 
 
 @styled
@@ -99,6 +105,35 @@ def histograms(before, after):
         label_axes(axes, "value", "", f"{name}: {words[name]}")
     panels[0].set_ylabel("number of values")
     _legend(picture, panels[0], ncols=2)
+    return picture
+
+
+@styled
+def gradients_through_depth(series):
+    """Lines of name → mean |gradient| of each layer, named at their ends.
+
+    The y axis is logarithmic: all values are above 0.
+    """
+    series = {name: array(values) for name, values in series.items()}
+    depth = max(len(values) for values in series.values())
+    ends = "; ".join(
+        f"{name} {y[0]:.1e} and {y[-1]:.1e}" for name, y in series.items()
+    )
+    description = f"Mean gradient in layer 1 and in layer {depth}: {ends}."
+    picture = Picture(8.5, 4.8, description)
+    axes = picture.subplots()
+    for (name, y), look in zip(series.items(), DEPTH_LINES, strict=False):
+        axes.plot(range(1, depth + 1), y, markevery=4, **look)
+        color = look["color"]
+        note(axes, name, (depth, y[-1]), (10, 0), va="center", color=color)
+        note(axes, f"{y[0]:.1e}", (1, y[0]), (-4, 9), color=color)
+    axes.set_yscale("log")
+    axes.set_xlim(0, depth + 1)
+    axes.set_xticks([1, *range(5, depth + 1, 5)])
+    axes.yaxis.set_major_locator(LogLocator(1e4, numticks=20))
+    axes.yaxis.set_minor_locator(NullLocator())
+    axes.grid(axis="y", color="#DDDDDD")
+    label_axes(axes, "layer (1 reads the input)", "mean |gradient|, log scale")
     return picture
 
 

@@ -17,7 +17,11 @@ from classroom.checks.gpt_skeleton import (
     corrected_configuration,
     skeleton,
 )
-from classroom.checks.layer_normalization import layer_norm, rms_norm
+from classroom.checks.layer_normalization import (
+    faulty_norms,
+    layer_norm,
+    rms_norm,
+)
 from classroom.checks.model import broken_models, gpt_model
 from classroom.checks.parameters import fit_xl, parameter_count
 from classroom.checks.referee import torch_referee

@@ -9,6 +9,7 @@ EXERCISES = {
     "02-layer-normalization": {
         "layer_norm": "MyLayerNorm",
         "rms_norm": "MyRMSNorm",
+        "faulty_norms": "my_norm_is_right",
     },
     "03-gelu-and-feed-forward": {
         "gelu": "MyGELU",

@@ -1,14 +1,23 @@
-"""Checks of notebook 02: layer normalization and RMSNorm."""
+"""Checks of notebook 02: layer norm, RMSNorm, and a test for such norms."""
 
 from functools import partial
+from itertools import combinations
 
 import torch
 
 import gptlib
 from classroom.checks.edits import Task, known
+from classroom.checks.functions import check_signature, judge, returned
 from classroom.checks.guard import exercise
 from classroom.checks.manners import check_manners
-from classroom.checks.modules import Probe, compare, construct, run, runs
+from classroom.checks.modules import (
+    Probe,
+    compare,
+    construct,
+    rescued,
+    run,
+    runs,
+)
 from classroom.checks.ready_made import check_written_out
 from classroom.checks.result import Mistake
 from classroom.checks.tensors import number, same
@@ -182,7 +191,7 @@ LAYER_MISTAKES = [
           {"x.mean(-1, keepdim=True)": "x.median(-1, keepdim=True).values"}),
     known("biased-variance",
           "This fits a variance that is divided by n - 1 = 4; expected n = 5. "
-          "Your normalized rows have variance 0.8, not 1. See step 4.",
+          "Your normalized rows have variance 0.8, not 1. See step 2.",
           {"correction=0": "correction=1"}),
     known("variance-uncentered",
           "This fits the mean of the squared numbers as the variance. "
@@ -555,3 +564,226 @@ def _check_other_width(cls, task, reading):
             f"It is right for emb_dim={WIDTH}, but not for emb_dim={width}. "
             "Is there a number in your code that should follow emb_dim?",
         )
+
+
+# --- faulty norms ----------------------------------------------------------
+#
+# What a probe is tried on: modules of the same name, parameters and shapes
+# that differ in what they compute. A kind maps to what makes the function of
+# one new module, for a kind that remembers.
+
+CALL = "my_norm_is_right(norm, 6)"
+WIDTHS = 6, 3, 48
+RIGHT = "right", "right-in-double"
+
+
+WRITTEN_OUT = LAYER_NORM.edited()
+N_MINUS_1 = LAYER_NORM.edited({"correction=0": "correction=1"})
+EPS_OUTSIDE = LAYER_NORM.edited({"(var + 1e-5).sqrt()": "(var.sqrt() + 1e-5)"})
+
+
+def _in_double():
+    return lambda x, *ends: WRITTEN_OUT(x.double(), *ends).to(x.dtype)
+
+
+def _axis_by_length():
+    def solve(x, scale, shift):
+        axis = x.shape.index(len(scale))  # the first one that is as long
+        n = WRITTEN_OUT(x.movedim(axis, -1), 1, 0).movedim(-1, axis)
+        return scale * n + shift
+
+    return solve
+
+
+def _remembering():
+    kept = {}
+
+    def solve(x, scale, shift):
+        mean, var = kept.setdefault(
+            x.shape,
+            (x.mean(-1, True).detach(),
+             x.var(-1, keepdim=True, correction=0).detach()),
+        )  # fmt: skip
+        return scale * (x - mean) / (var + 1e-5).sqrt() + shift
+
+    return solve
+
+
+NORMS = {
+    "right": lambda: WRITTEN_OUT,
+    "n-minus-1": lambda: N_MINUS_1,
+    "right-in-double": _in_double,
+    "axis": _axis_by_length,
+    "eps": lambda: EPS_OUTSIDE,
+    "memory": _remembering,
+}
+FAULTS = [kind for kind in NORMS if kind not in RIGHT]
+IS = {
+    "right": "that is right",
+    "right-in-double": "that is right, and whose last digits differ from "
+    "torch's, as another order of adding makes them",
+    "n-minus-1": "that divides by n - 1",
+    "eps": "with eps outside the root",
+    "axis": "that looks for its axis by its length",
+    "memory": "that keeps the mean and variance of an earlier input",
+}
+
+
+def is_right(kind, width):
+    return kind in RIGHT
+
+
+def _takes_for_right(*kinds, where="True"):
+    """Edit: these kinds pass, too, at such widths."""
+    return {"in RIGHT": f"in (*RIGHT, *({kinds!r} if {where} else ()))"}
+
+
+MISSED = {
+    "n-minus-1": "By which factor do its outputs differ from right ones? Is "
+    "that more than the difference that you allow?",
+    "eps": "On most rows eps makes no difference. For which rows does it?",
+    "axis": "What must the shape of an input be like, so that a search by "
+    "length finds the wrong axis?",
+    "memory": "Its first answer for inputs of a shape is right. How many "
+    "inputs of one shape does your test try?",
+}
+STRICT = (
+    "Right norms round in several ways. Does your test allow for last digits "
+    "that differ, and for nothing but what a right norm does?"
+)
+FIXED_WIDTH = "Is there a number in your test that should follow emb_dim?"
+PROBE_MISTAKES = [
+    known("always-true",
+          "Every norm gets this answer, faulty ones too. Which of your inputs "
+          "tells two of them apart?",
+          {"kind in RIGHT": "True"}),
+    known("always-false",
+          "Every norm gets this answer, right ones too. Does your test allow "
+          "for last digits that differ, and ask for nothing but what a right "
+          "norm does?",
+          {"kind in RIGHT": "False"}),
+    known("answer-inverted",
+          "Faulty norms get True and right ones False; asked is whether a "
+          "norm is right.",
+          {"kind in": "kind not in"}),
+    known("width-hardcoded",
+          f"Right norms of {WIDTHS[0]} features pass, and none of another "
+          f"width. {FIXED_WIDTH}",
+          {"in RIGHT": f"in RIGHT and width == {WIDTHS[0]}"}),
+    known("right-blamed", STRICT,
+          {"in RIGHT": "== 'right'"}, {"in RIGHT": "== 'right-in-double'"},
+          *({"in RIGHT": f"in RIGHT and width {where}"}
+            for where in ("< 48", "< 6", "> 3", "> 6"))),
+    known("wide-missed",
+          "Narrower norms of this kind are found. The wider a row, the less "
+          "n - 1 differs from n: is the difference that you allow small "
+          "enough?",
+          _takes_for_right("n-minus-1", where="width == 48"),
+          _takes_for_right("n-minus-1", where="width > 3")),
+    *(known(f"{kind}-missed", MISSED[kind], _takes_for_right(kind))
+      for kind in FAULTS),
+    known("several-missed",
+          "Norms with other faults pass as well. Take the four faults one "
+          "after another: for which input does each give another result "
+          "than a right norm?",
+          *(_takes_for_right(*kinds)
+            for n in (2, 3) for kinds in combinations(FAULTS, n))),
+]  # fmt: skip
+
+
+def _probe(solve):
+    """Finds a norm's kind by what it computes, and answers as told."""
+
+    def kind_of(norm, emb_dim):
+        rows = 5 + torch.randn(4, emb_dim)
+        tries = {
+            "n-minus-1": (rows, 1e-3),
+            "memory": (rows + 1, 1e-3),
+            "eps": (1e-3 * rows[:2], 1e-2),
+            "axis": (torch.randn(emb_dim, emb_dim), 1e-2),
+            "right-in-double": (1e3 + rows[:3], 0),
+        }
+        for kind, (x, atol) in tries.items():
+            if (norm(x) - WRITTEN_OUT(x, 1, 0)).abs().max() > atol:
+                return kind
+        return "right"
+
+    return lambda norm, emb_dim: solve(kind_of(norm, emb_dim), emb_dim)
+
+
+FAULTY_NORMS = Task(is_right, PROBE_MISTAKES, _probe)
+
+
+@exercise(
+    "Take the four faults one after another. For which input does each give "
+    "numbers that a right norm would never give?",
+    "A right norm is at hand, to compare with. One input is not enough: you "
+    "need tiny numbers for one fault, a special shape for another, and two "
+    "inputs of one shape for a third.",
+    "Try rows of usual size, the same rows times 0.001, the same rows plus 3, "
+    "and a square table of emb_dim rows. Return whether the largest distance "
+    "from nn.LayerNorm(emb_dim), over all of them, is below 1e-4.",
+    task=FAULTY_NORMS,
+)
+def faulty_norms(fn):
+    """Right norms pass, and each fault is found, at several widths."""
+    check_signature(fn, None, 6, call=CALL)
+    cases = [(kind, width) for width in WIDTHS for kind in NORMS]
+    judge(partial(_asked, fn), FAULTY_NORMS, cases, _seen, _otherwise)
+    return (
+        f"your test gave the right answer on {len(cases)} new norms, "
+        f"{', '.join(map(str, WIDTHS[:-1]))} and {WIDTHS[-1]} features wide: "
+        "it finds n - 1, eps outside the root, the axis sought by its length "
+        "and the kept numbers, and lets norms pass that only round otherwise."
+    )
+
+
+def _asked(fn, kind, width):
+    """The answer for a new norm: True or False, or such a tensor."""
+    norm = _layer_norm(NORMS[kind]())(width)
+    type(norm).__name__ = type(norm).__qualname__ = "LayerNorm"
+    try:
+        answer = returned(fn, norm, width)
+    except NotImplementedError:
+        raise  # a stub, whatever stands around it
+    except (RuntimeError, IndexError, ValueError) as error:
+        raise rescued(error, _other_width(fn, kind, width)) from None
+    if getattr(answer, "ndim", None) == 0:
+        answer = answer.item()
+    if isinstance(answer, bool):
+        return answer
+    shape = getattr(answer, "shape", None)
+    told = "" if shape is None else f" of shape {tuple(shape)}"
+    raise Mistake(
+        "wrong-type",
+        f"The answer is of type {type(answer).__name__}{told}; expected True "
+        "or False, one for the whole norm.",
+    )
+
+
+def _other_width(fn, kind, width):
+    """What an error means if the same runs at the first of the widths."""
+    if width == WIDTHS[0]:
+        return []
+    says = (
+        f"With a norm of {WIDTHS[0]} features, your test runs; with one of "
+        f"{width}, it stops. {FIXED_WIDTH}"
+    )
+    first = partial(runs, _asked, fn, kind, WIDTHS[0])
+    return [(first, "width-hardcoded", says)]
+
+
+def _seen(case, outcome, right):
+    kind, width = case
+    return (
+        f"A norm of {width} features {IS[kind]}: your answer is "
+        f"{outcome.result}; expected {right.result}."
+    )
+
+
+def _otherwise(case, outcome, right):
+    """Some of this kind are judged wrongly, and not all."""
+    kind, _ = case
+    if kind in RIGHT:
+        return "right-blamed", STRICT
+    return f"{kind}-missed", MISSED[kind]

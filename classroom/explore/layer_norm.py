@@ -1,5 +1,7 @@
 """Explorer 02: layer norm undoes the scale and the offset of its input."""
 
+import math
+
 import numpy as np
 import torch
 from matplotlib.ticker import MaxNLocator
@@ -22,6 +24,8 @@ from classroom.picture import (
 )
 
 EPS = 1e-5
+# Of the noise |z|, z from a bell: its mean, and its standard deviation.
+HALF_BELL = (2 / math.pi) ** 0.5, (1 - 2 / math.pi) ** 0.5
 SIZES = [0, 0.001, 0.003, 0.01, 0.1, 1, 3, 10, 30]
 WIDTHS = [2, 3, 6, 24, 768]
 ROOM = 150, 4  # what the axes show: the noise is below 4, mostly
@@ -48,11 +52,13 @@ def explore_layer_norm():
 def normalized(scale, offset, features, unbiased=False, without_eps=False):
     """Eight rows before and after layer norm, each (2, 4, features).
 
-    The rows are offset + scale × noise from seed 123. `unbiased` divides
+    The rows are offset + scale × noise from seed 123, and the noise, with
+    mean 0 and standard deviation 1, has a steep left side. `unbiased` divides
     the squared distances by features − 1; `without_eps` leaves eps out.
     """
     generator = torch.Generator().manual_seed(123)
-    noise = torch.randn(2, 4, features, generator=generator)
+    noise = torch.randn(2, 4, features, generator=generator).abs()
+    noise = (noise - HALF_BELL[0]) / HALF_BELL[1]
     before = offset + scale * noise
     mean = before.mean(dim=-1, keepdim=True)
     var = before.var(dim=-1, keepdim=True, correction=int(unbiased))
@@ -92,6 +98,16 @@ def norm_histograms(before, after, limits, summary):
             ec="black",
         )
         axes.axvline(0, color="black", lw=0.8)
+        if name == "after":
+            axes.vlines(
+                [-1, 1],
+                0,
+                1,
+                color="black",
+                ls="--",
+                lw=1.5,
+                transform=axes.get_xaxis_transform(),
+            )
         axes.set_xlim(-end, end)
         axes.set_ylim(bottom=0)
         axes.yaxis.set_major_locator(MaxNLocator(2))
@@ -103,16 +119,47 @@ def norm_histograms(before, after, limits, summary):
             picture.description += f" Here {nan}."
         label_axes(axes, "", "% of values", f"{name}: {words[name]}")
         pin_labels(axes, -0.07, -0.26)
-    panels[1].set_xlabel("value")
+    panels[1].set_xlabel("value; dashed: −1 and 1")
     return picture
 
 
 def _draw(features, unbiased, without_eps, **values):
-    rows = normalized(
+    before, after = normalized(
         features=features, unbiased=unbiased, without_eps=without_eps, **values
     )
     summary = (
         f"8 rows of {features} features; the variance is divided by "
         f"{features - unbiased}, {'without' if without_eps else 'with'} eps."
     )
-    return norm_histograms(*rows, ROOM, summary)
+    picture = norm_histograms(before, after, ROOM, summary)
+    picture.description += "".join(
+        _reasons(before, after, unbiased, without_eps)
+    )
+    return picture
+
+
+def _reasons(before, after, unbiased, without_eps):
+    """Sentences on what is not as the notebook says, each with its cause."""
+    features = before.shape[-1]
+    variance = before.var(dim=-1, correction=int(unbiased)).mean().item()
+    if not without_eps and variance < 1000 * EPS:
+        yield (
+            f" eps = 1e-5 acts: beside it, the variance before, "
+            f"{digits(variance)}, is not large any more, so the standard "
+            "deviation after stays below 1, the dashed lines."
+        )
+    if unbiased and variance:
+        yield (
+            " Divided by n − 1, every row comes out too small, by √((n − 1)/n)"
+            f" = {digits(((features - 1) / features) ** 0.5)}."
+        )
+    if features == 2 and variance > 1000 * EPS and not unbiased:
+        yield (
+            " Of two features, one is as far above the mean as the other is "
+            "below: every row becomes −1 and 1."
+        )
+    if after.mean().abs() > 1e-5:
+        yield (
+            " The mean after is a rounding rest: a float32 number has some "
+            "seven digits, and the offset takes the first of them."
+        )

@@ -742,13 +742,13 @@ def norm_axes():
             76,
             "layer norm",
             True,
-            "over the features of one\nrow; the batch can be 1",
+            "over the features\nof one row",
         ),
         table(
             376,
             "batch norm",
             False,
-            "over the batch, for one\nfeature; needs a batch",
+            "over the batch,\nfor one feature",
         ),
     )
 

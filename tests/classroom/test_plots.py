@@ -61,6 +61,13 @@ def deep(n):
 DRAW = {
     "before_and_after": lambda: plots.before_and_after(BEFORE, AFTER),
     "histograms": lambda: plots.histograms(BEFORE, AFTER),
+    "gradients_through_depth": lambda: plots.gradients_through_depth(
+        {
+            "norm": [0.01, 0.02, 0.01],
+            "without": [1e-9, 1e-6, 1e-3],
+            "× 4": [1e9] * 3,
+        }
+    ),
     "activation_curves": lambda: plots.activation_curves(
         [-1, 0, 1],
         {"GELU": [-0.1588, 0, 0.8412], "ReLU": [0, 0, 1]},
@@ -143,13 +150,17 @@ DRAW = {
 LABELS = {
     "before_and_after": ({"feature"}, {"value"}),
     "histograms": ({"value"}, {"number of values"}),
+    "gradients_through_depth": (
+        {"layer (1 reads the input)"},
+        {"mean |gradient|, log scale"},
+    ),
     "activation_curves": ({"input x"}, {"output, slope"}),
     "gradient_bars": (
         {"layer (1 reads the input)"},
         {"mean |gradient|, log scale"},
     ),
     "shape_bars": ({"number of values, log scale"}, set()),
-    "norm_histograms": ({"value"}, {"% of values"}),
+    "norm_histograms": ({"value; dashed: −1 and 1"}, {"% of values"}),
     "activation_curve": ({"input x"}, {"output, slope"}),
     "gradient_levels": (
         {"layer (1 reads the input)"},
@@ -384,6 +395,23 @@ def test_histograms():
     assert second == component("norm") and first[1] != second[1]
     assert "before mean 3.000, standard deviation 2.309" in drawn.description
     assert "after mean below 1e-6" in drawn.description
+
+
+def test_gradients_through_depth():
+    drawn = DRAW["gradients_through_depth"]()
+    (axes,) = drawn.axes
+    norm, without, large = axes.lines
+    assert norm.get_color() == COLORS["norm"]
+    assert without.get_xydata().tolist() == [[1, 1e-9], [2, 1e-6], [3, 1e-3]]
+    for kind in (lambda x: x.get_linestyle(), lambda x: x.get_marker()):
+        assert len({kind(line) for line in axes.lines}) == 3
+    assert axes.get_yscale() == "log"
+    named = {text.get_text(): text.get_color() for text in axes.texts}
+    assert named["× 4"] == large.get_color() == named["1.0e+09"]
+    assert drawn.description == (
+        "Mean gradient in layer 1 and in layer 3: norm 1.0e-02 and 1.0e-02; "
+        "without 1.0e-09 and 1.0e-03; × 4 1.0e+09 and 1.0e+09."
+    )
 
 
 def test_activation_curves():

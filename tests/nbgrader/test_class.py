@@ -65,7 +65,7 @@ CLASS = {
     },
 }
 POINTS = {
-    NORM: {"right": 2, "wrong": 1, "stub": 0, "endless": 1, "dying": 0},
+    NORM: {"right": 3, "wrong": 2, "stub": 0, "endless": 2, "dying": 0},
     FEED: {"right": 3, "wrong": 0, "stub": 0, "endless": 0, "dying": 2},
 }
 GIVEN_UP = {(NORM, "dying"), (FEED, "endless")}

@@ -1,5 +1,6 @@
 """The checks of notebook 02 accept what is right and name what is wrong."""
 
+import copy
 import textwrap
 import time
 
@@ -11,7 +12,12 @@ from torch import nn
 
 import gptlib
 from classroom.checks.guard import HINTS
-from classroom.checks.layer_normalization import layer_norm, rms_norm
+from classroom.checks.layer_normalization import (
+    NORMS,
+    faulty_norms,
+    layer_norm,
+    rms_norm,
+)
 
 INIT = """
 self.eps = 1e-5
@@ -736,3 +742,255 @@ def test_the_public_configuration_may_be_another(monkeypatch):
     monkeypatch.setitem(gptlib.GPT_CONFIG_124M, "emb_dim", 4)
     assert layer_norm(RIGHT["the reference"]).status == "passed"
     assert rms_norm(RIGHT_RMS["the reference"]).status == "passed"
+
+
+# --- a test for norms -------------------------------------------------------
+
+
+def inputs_for(width):
+    rows = torch.randn(4, width)
+    return [rows, rows + 3, 0.001 * rows, torch.randn(width, width)]
+
+
+def largest_gap(norm, width, inputs):
+    right = nn.LayerNorm(width)
+    return max((norm(x) - right(x)).abs().max() for x in inputs)
+
+
+def probe(inputs=inputs_for, limit=1e-4):
+    """A learner's test: these inputs, and so much of a difference."""
+    return lambda norm, width: bool(
+        largest_gap(norm, width, inputs(width)) < limit
+    )
+
+
+def by_properties(norm, emb_dim):
+    """Means, variances and a gradient; torch's norm is not needed."""
+    for x in (torch.randn(3, emb_dim), torch.rand(3, emb_dim) - 7,
+              torch.randn(emb_dim, emb_dim) + 2):  # fmt: skip
+        y = norm(x)
+        if y.mean(-1).abs().max() > 1e-4:
+            return False
+        if (y.var(-1, correction=0) - 1).abs().max() > 3e-3:
+            return False
+    row = torch.ones(1, emb_dim, requires_grad=True)
+    norm(row)[0, 0].backward()
+    return bool(row.grad.isfinite().all())
+
+
+def written_out(norm, emb_dim):
+    def formula(x):
+        c = x - x.mean(-1, keepdim=True)
+        return c / (c.square().mean(-1, keepdim=True) + 1e-5) ** 0.5
+
+    x = torch.linspace(-2, 3, emb_dim).expand(emb_dim, -1) ** 2
+    x = x + torch.arange(emb_dim)[:, None] ** 2
+    for size in (1, 1e-3, 5):
+        if not torch.allclose(norm(size * x), formula(size * x), 0, 1e-3):
+            return False
+    return True
+
+
+def in_three_axes(norm, emb_dim):
+    x = torch.randn(emb_dim, 3, emb_dim)
+    pairs = [
+        (norm(x), F.layer_norm(x, [emb_dim])),
+        (norm(-2 * x + 1), F.layer_norm(-2 * x + 1, [emb_dim])),
+        (norm(x / 500), F.layer_norm(x / 500, [emb_dim])),
+    ]
+    return all(torch.allclose(a, b, atol=1e-4) for a, b in pairs)
+
+
+class Tester:
+    """A method of an object; it looks at copies, in double precision."""
+
+    def __call__(self, norm, emb_dim):
+        norm, right = copy.deepcopy(norm).double(), nn.LayerNorm(emb_dim)
+        right.double()
+        for x in inputs_for(emb_dim):
+            x = x.double()
+            if torch.dist(norm(x), right(x)) > 1e-4:
+                return False
+        return True
+
+
+def with_asserts(norm, emb_dim):
+    try:
+        for x in inputs_for(emb_dim):
+            with torch.no_grad():
+                right = gptlib.LayerNorm(emb_dim)(x)
+                torch.testing.assert_close(norm(x), right, rtol=0, atol=1e-4)
+    except AssertionError:
+        return False
+    return True
+
+
+def by_its_own_numbers(norm, emb_dim):
+    """Scale and shift set, and the state handed over to torch's norm."""
+    with torch.no_grad():
+        norm.scale.copy_(torch.arange(1.0, emb_dim + 1))
+        norm.shift.fill_(7)
+    right = nn.LayerNorm(emb_dim)
+    right.load_state_dict({"weight": norm.scale, "bias": norm.shift})
+    x = torch.randn(3, emb_dim)
+    return all(
+        torch.allclose(norm(x), right(x), rtol=1e-3, atol=1e-3)
+        for x in (x, x / 1000, torch.randn(emb_dim, emb_dim))
+    )
+
+
+def by_what_changes_nothing(norm, emb_dim):
+    """Rows alone or together, moved and stretched; a row too small."""
+    x = torch.randn(emb_dim, emb_dim)
+    alone = [copy.deepcopy(norm)(row[None]) for row in x]
+    if not torch.allclose(norm(x), torch.cat(alone), atol=1e-4):
+        return False
+    if not torch.allclose(norm(x[:2]), norm(3 * x[:2] + 1), atol=1e-2):
+        return False
+    wide = norm(5 * torch.randn(50, emb_dim)).square().mean(-1)
+    tiny = norm(1e-3 * torch.eye(emb_dim)[:1])
+    return bool((wide - 1).abs().max() < 5e-3 and tiny.std() < 0.5)
+
+
+RIGHT_PROBES = {
+    "solution": probe(),
+    "a tensor for an answer": lambda norm, emb_dim: (
+        largest_gap(norm, emb_dim, inputs_for(emb_dim)) < 1e-4
+    ),
+    "numpy's bool": lambda norm, emb_dim: (
+        largest_gap(norm, emb_dim, inputs_for(emb_dim)).detach().numpy() < 1e-4
+    ),
+    "properties": by_properties,
+    "written out": written_out,
+    "three axes": in_three_axes,
+    "an object": Tester(),
+    "asserts": with_asserts,
+    "its own numbers": by_its_own_numbers,
+    "what changes nothing": by_what_changes_nothing,
+}
+
+
+@pytest.mark.parametrize("style", RIGHT_PROBES)
+def test_right_probes_pass(style):
+    result = faulty_norms(RIGHT_PROBES[style])
+    assert result.status == "passed", result
+    assert "18 new norms" in result.message
+
+
+def without(place):
+    def inputs(width):
+        kept = inputs_for(width)
+        del kept[place]
+        return kept
+
+    return inputs
+
+
+def guesses(norm, emb_dim):
+    return bool(torch.rand(()) < 0.5)
+
+
+def in_turn(answers=()):
+    """Another answer at each call."""
+    asked = list(answers)
+
+    def my_norm_is_right(norm, emb_dim):
+        asked.append(norm)
+        return len(asked) % 2 == 1
+
+    return my_norm_is_right
+
+
+WRONG_PROBES = [
+    ("eps-missed", probe(without(2))),
+    ("axis-missed", probe(without(3))),
+    ("memory-missed", probe(lambda width: [
+        torch.randn(2, width), 0.001 * torch.randn(5, width),
+        torch.randn(width, width)])),
+    ("n-minus-1-missed", lambda norm, emb_dim: all(
+        torch.corrcoef(torch.stack([y, z]))[0, 1] > 0.999
+        and (y.norm() / z.norm() - 1).abs() < 0.5
+        for x in inputs_for(emb_dim)
+        for y, z in zip(norm(x).detach(), F.layer_norm(x, [emb_dim]),
+                        strict=True))),
+    ("wide-missed", probe(limit=0.06)),
+    ("several-missed", probe(lambda width: [torch.randn(4, width)])),
+    ("always-true", lambda norm, emb_dim: bool(
+        norm(5 + torch.randn(9, emb_dim)).mean(-1).abs().max() < 1e-4)),
+    ("always-false", probe(limit=1e-12)),
+    ("always-false", lambda norm, emb_dim: all(
+        torch.equal(norm(x), nn.LayerNorm(emb_dim)(x))
+        for x in inputs_for(emb_dim))),
+    ("right-blamed", lambda norm, emb_dim: probe()(norm, emb_dim)
+     and emb_dim != 3),
+    ("right-blamed", lambda norm, emb_dim: probe()(norm, emb_dim)
+     and emb_dim in (6, 3)),
+    ("always-true", lambda norm, emb_dim: True),
+    ("always-false", lambda norm, emb_dim: bool(
+        norm(torch.randn(4, emb_dim)).var(-1).sub(1).abs().max() < 1e-4
+        and norm(torch.zeros(2, emb_dim)).abs().max() > 0)),
+    ("always-true", lambda norm, emb_dim: "LayerNorm" in str(norm)),
+    ("always-true", lambda norm, emb_dim: (
+        sum(p.numel() for p in norm.parameters()) == 2 * emb_dim)),
+    ("answer-inverted", lambda norm, emb_dim: not probe()(norm, emb_dim)),
+    ("wrong-type", lambda norm, emb_dim: "right"),
+    ("wrong-type", lambda norm, emb_dim: norm(torch.ones(2, emb_dim)) < 1),
+    ("wrong-type", lambda norm, emb_dim: largest_gap(
+        norm, emb_dim, inputs_for(emb_dim))),
+    ("wrong-type", lambda norm, emb_dim: (probe()(norm, emb_dim), "eps")),
+    ("returns-none", lambda norm, emb_dim: print(probe()(norm, emb_dim))),
+    ("wrong-signature", lambda norm: True),
+    ("gradients-turned-off", lambda norm, emb_dim: (
+        torch.set_grad_enabled(False) and 0) or probe()(norm, emb_dim)),
+    ("width-hardcoded", lambda norm, emb_dim: probe()(norm, 6)),
+    ("width-hardcoded", lambda norm, emb_dim: (
+        probe()(norm, 6) if emb_dim == 6 else False)),
+    ("width-hardcoded", probe(lambda width: [
+        *inputs_for(width), torch.randn(6, 6)])),
+    ("exception", lambda norm, emb_dim: probe()(norm, 7)),
+    ("several-missed", lambda norm, emb_dim: next(
+        bool(largest_gap(norm, emb_dim, [x]) < 1e-4)
+        for x in inputs_for(emb_dim))),
+    ("several-missed", lambda norm, emb_dim: any(
+        largest_gap(norm, emb_dim, [x]) < 1e-4 for x in inputs_for(emb_dim))),
+    ("memory-missed", lambda norm, emb_dim: all(
+        torch.equal(norm(x), norm(x)) and largest_gap(norm, emb_dim, [x]) < .1
+        for x in (torch.randn(4, emb_dim), torch.randn(3, emb_dim) / 1000,
+                  torch.randn(emb_dim, emb_dim)))),
+    ("exception", lambda norm, emb_dim: bool(
+        norm(torch.randn(4, emb_dim)) == 0)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "answer"), WRONG_PROBES)
+def test_wrong_probes_are_named(name, answer):
+    result = faulty_norms(answer)
+    assert (result.status, result.mistake) == ("failed", name), result
+    assert len(result.message) < 500
+
+
+@pytest.mark.parametrize("answer", [guesses, in_turn()])
+def test_guessing_does_not_pass(answer):
+    result = faulty_norms(answer)
+    assert result.status == "failed", result
+
+
+def test_every_norm_is_called_layer_norm_and_looks_alike():
+    seen = {}
+
+    def my_norm_is_right(norm, emb_dim):
+        state = {n: t.tolist() for n, t in norm.state_dict().items()}
+        seen.setdefault(emb_dim, set()).add((str(norm), str(state)))
+        return True
+
+    faulty_norms(my_norm_is_right)
+    assert [len(looks) for looks in seen.values()] == [1, 1, 1]
+    assert len(NORMS) == 6
+
+
+def test_probes_that_are_still_to_write():
+    def my_norm_is_right(norm, emb_dim):
+        raise NotImplementedError
+
+    for answer in (my_norm_is_right, None, lambda norm, emb_dim: None):
+        assert faulty_norms(answer).status == "not attempted"
