@@ -19,9 +19,10 @@ from classroom.checks.gpt_skeleton import (
 from classroom.checks.guard import hint
 from classroom.checks.layer_normalization import layer_norm, rms_norm
 from classroom.checks.model import broken_models, gpt_model
-from classroom.checks.parameters import fit_xl, parameter_count
+from classroom.checks.parameters import deepest, parameter_count
 from classroom.checks.result import CheckResult
 from classroom.checks.shortcut_connections import shortcut, vanishing_depth
+from classroom.checks.tying import tie_weights
 
 __all__ = ["CheckResult", "hint"]
 __all__ += [name for checks in EXERCISES.values() for name in checks]
