@@ -65,6 +65,7 @@ NO_HIDDEN_BIASES = {" + hidden\n": "\n", "hidden * d + d": "hidden * d"}
 NO_BIASES = NO_OUTPUT_BIAS | NO_HIDDEN_BIASES
 NO_SHIFTS = {"2 * 2 * d": "2 * d", "2 * d + head": "d + head"}
 NO_FINAL_NORM = {"2 * d + head": "head"}
+TABLES_ONLY = NO_BIASES | NO_QKV_BIAS | {" + norms": ""} | NO_FINAL_NORM
 CONFIG_IGNORED = known(
     "config-ignored",
     "Other configurations give the same: does the result depend on `cfg`?",
@@ -75,6 +76,11 @@ COUNT_MISTAKES = [
           "This fits a number of bytes. How many parameters are there?",
           *({"return total": f"return {n} * total"} for n in (4, 2, 8, 16))),
     CONFIG_IGNORED,
+    known("rule-only",
+          "This fits the rule, 12 × n_layers × emb_dim² and the tables around "
+          "the blocks. The exact count is larger: which tables of one block "
+          "have a single axis, and what else does the rule leave out?",
+          TABLES_ONLY, TABLES_ONLY | {"C * d + ": ""}),
     known("tied-subtracted-twice",
           "With tied=True one vocab_size × emb_dim table is left, not none.",
           {"0 if tied": "-V * d if tied"}),
@@ -243,6 +249,10 @@ DEPTH_MISTAKES = [
           "12 × emb_dim² is a block's tables. At the boundary, the biases and "
           "norms count as well.",
           {"+ vectors": ""}),
+    known("rule-only",
+          "This fits the rule, 12 × n_layers × emb_dim² and two tables. At "
+          "the boundary, what the rule leaves out counts as well.",
+          {"+ vectors": "", "C * d + ": "", "2 * d + head": "head"}),
     known("qkv-bias-ignored",
           "With qkv_bias=True, each block is 3 × emb_dim numbers larger.",
           {" + qkv_bias": ""}),
@@ -615,6 +625,7 @@ def deepest(fn):
         call="my_deepest(cfg, limit_bytes, per_parameter)",
     )  # fmt: skip
     depth = partial(_depth, fn, [])
+    _result(attempt(depth, *DEPTH_CASES[0]))  # does it run at all?
     outcomes = judge(depth, DEPTH, DEPTH_CASES, _seen_depth, _unknown_depth)
     if any(outcome.changed for outcome in outcomes):
         raise Mistake(*CONFIG_CHANGED)
@@ -629,9 +640,26 @@ def deepest(fn):
 def _depth(fn, built, *case):
     """The learner's number of blocks."""
     with _as_published():
-        depth = _without_memory(built, fn, *case)
+        try:
+            depth = _without_memory(built, fn, *case)
+        except ValueError as error:
+            _blame_refusal(case, f"raises {error!r}")
+            raise
+    if depth is None:
+        _blame_refusal(case, "returns None")
     _blame_fault(depth, DEPTH_FAULTS)
     return int(depth)
+
+
+def _blame_refusal(case, what):
+    """Raise `Mistake` if it is 0 that should have come."""
+    cfg, limit, each = case
+    if most_blocks(*case) == 0:
+        raise Mistake(
+            "not-zero",
+            f"With a limit of {limit:,} bytes, not even one block fits, which "
+            f"takes {_need(cfg, 1, each):,}. Expected 0; your code {what}.",
+        )
 
 
 def _seen_depth(case, outcome, right):
@@ -652,6 +680,12 @@ def _seen_depth(case, outcome, right):
 def _unknown_depth(case, outcome, right):
     if outcome.changed:
         return CONFIG_CHANGED
+    cfg, limit, each = case
+    if outcome.result == right.result - 1 == most_blocks(cfg, limit - 1, each):
+        return "too-few-blocks", (
+            "This limit is met to the byte. What makes yours a little too "
+            "large, or is there a number with a decimal point? Those round."
+        )
     if outcome.result < right.result:
         return "too-few-blocks", "More would fit: what is too much?"
     return "too-many-blocks", "They do not fit: what is left out?"

@@ -170,6 +170,15 @@ def test_numbers_read_off_a_model_are_not_what_is_asked(answer):
 
 
 WRONG_COUNTS = [
+    ("rule-only", FORMULA,
+     [("4 * d * d + d + (3 * d if q else 0)", "4 * d * d"),
+      ("d * 4 * d + 4 * d + 4 * d * d + d", "8 * d * d"),
+      ("norms = 2 * 2 * d", "norms = 0"), ("+ 2 * d + head", "+ head")]),
+    ("rule-only", FORMULA,
+     [("4 * d * d + d + (3 * d if q else 0)", "4 * d * d"),
+      ("d * 4 * d + 4 * d + 4 * d * d + d", "8 * d * d"),
+      ("norms = 2 * 2 * d", "norms = 0"),
+      ("V * d + C * d + blocks + 2 * d", "V * d + blocks")]),
     ("tied-subtracted-twice", FORMULA,
      [("return total", "return total - (V * d if tied else 0)")]),
     ("tied-subtracted-twice", MODEL,
@@ -645,7 +654,15 @@ WRONG_DEPTHS = [
     ("one-block-refused", UPWARD, [("range(1", "range(2")]),
     ("config-ignored", DEPTH,
      [("    one", "    cfg = GPT_CONFIG_124M\n    one")]),
+    ("rule-only", UPWARD,
+     [(' + 10 * d + 3 * d * cfg["qkv_bias"]', ""), (" + 2 * d", ""),
+      (' + cfg["context_length"]', "")]),
     # In no list.
+    ("not-zero", DEPTH,
+     [("    return", "    if room < 0: return\n    return")]),
+    ("not-zero", DEPTH,
+     [("    return", "    if room < 0: raise ValueError(room)\n    return")]),
+    ("exception", DEPTH, [('{"n_layers": 1}', '{"n_layers": 0}')]),
     ("returns-none", DEPTH, [("return max", "max")]),
     ("config-returned", DEPTH, [("return max(0, 1 + room // per_block)",
                                  "return cfg | {'n_layers': 1}")]),
@@ -684,3 +701,16 @@ def test_the_message_of_a_depth_holds_its_numbers():
     message = deepest(made(UPWARD, ("<=", "<"))).message
     for word in ("emb_dim=24", "expected 5", "you get 4"):
         assert word in message, message
+
+
+def test_rounding_at_the_boundary_is_named_as_what_it_may_be():
+    def answer(cfg, limit_bytes, per_parameter):
+        one, two = (
+            per_parameter * parameter_formula(cfg | {"n_layers": n}) / 1e9
+            for n in (1, 2)
+        )
+        return max(0, int((limit_bytes / 1e9 - one) // (two - one)) + 1)
+
+    result = deepest(answer)
+    assert result.mistake == "too-few-blocks"
+    assert "a number with a decimal point? Those round." in result.message
