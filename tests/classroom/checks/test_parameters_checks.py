@@ -705,11 +705,9 @@ def test_the_message_of_a_depth_holds_its_numbers():
 
 def test_rounding_at_the_boundary_is_named_as_what_it_may_be():
     def answer(cfg, limit_bytes, per_parameter):
-        one, two = (
-            per_parameter * parameter_formula(cfg | {"n_layers": n}) / 1e9
-            for n in (1, 2)
-        )
-        return max(0, int((limit_bytes / 1e9 - one) // (two - one)) + 1)
+        one, two = (parameter_formula(cfg | {"n_layers": n}) for n in (1, 2))
+        room = limit_bytes / 1e9 - per_parameter * one / 1e9
+        return max(0, int(room // (per_parameter * (two - one) / 1e9)) + 1)
 
     result = deepest(answer)
     assert result.mistake == "too-few-blocks"
