@@ -5,6 +5,7 @@ import math
 from functools import partial
 from itertools import combinations_with_replacement, product
 from numbers import Integral, Real
+from unittest import mock
 
 import torch
 from torch.nn.modules import module as hooks
@@ -13,13 +14,13 @@ from classroom.checks.edits import Numbers, Task, known
 from classroom.checks.functions import attempt, check_signature, judge
 from classroom.checks.guard import exercise
 from classroom.checks.result import Mistake
+from gptlib import memory
 from gptlib.config import (
     GPT2_CONFIGS,
     GPT_CONFIG_124M,
     PUBLISHED,
     SMALLEST,
 )
-from gptlib.memory import shapes_only
 
 KEYS = ("vocab_size", "context_length", "emb_dim", "n_heads", "n_layers",
         "qkv_bias", "drop_rate")  # fmt: skip
@@ -253,6 +254,13 @@ DEPTH_MISTAKES = [
           "This fits the rule, 12 × n_layers × emb_dim² and two tables. At "
           "the boundary, what the rule leaves out counts as well.",
           {"+ vectors": "", "C * d + ": "", "2 * d + head": "head"}),
+    known("qkv-bias-always",
+          "With qkv_bias=False, blocks have no query, key and value biases.",
+          {'3 * d if cfg["qkv_bias"] else 0': "3 * d"}),
+    known("masks-counted",
+          "Your blocks are too large by context_length² numbers each: masks "
+          "are no parameters.",
+          {"vectors = 10 * d": "vectors = C * C + 10 * d"}),
     known("qkv-bias-ignored",
           "With qkv_bias=True, each block is 3 × emb_dim numbers larger.",
           {" + qkv_bias": ""}),
@@ -282,7 +290,8 @@ DEPTH_MISTAKES = [
     known("one-block-too-many",
           "The last block does not fit: where does your count begin, and "
           "does it stop one step late?",
-          {"room // block": "room // block + 1"}),
+          {"room // block": "room // block + 1"},
+          {"max(0, blocks)": "max(0, blocks) + 1"}),
     known("one-block-too-few",
           "One more block would fit: does your count begin at 0 or at 1?",
           {"room // block": "room // block - 1"}),
@@ -358,15 +367,15 @@ CONFIG_CHANGED = (
     "Your code changes `cfg`: read its entries and leave them be.",
 )
 UNITS = [
-    ("mib-returned", "divided in steps of 1,024 (MiB, GiB)", 1024),
-    ("mb-returned", "divided in steps of 1,000 (MB, GB)", 1000),
+    ("mib-returned", "1,024", 1024),
+    ("mb-returned", "1,000", 1000),
 ]
 
 
 @exercise(
     "List the tables of the model from the input to the output and write "
-    "down rows × columns for each; the section `Where the parameters sit` "
-    "prints those of one block.",
+    "down rows × columns for each; the section `What fills a block` prints "
+    "those of one block.",
     "Per block: four square tables in attention, two tables of "
     "emb_dim × 4 emb_dim in the feed-forward network, biases (three more if "
     "qkv_bias), and two norms. Outside: two embeddings, the final norm, and "
@@ -389,6 +398,7 @@ def parameter_count(fn):
     if any(outcome.changed for outcome in outcomes):
         raise Mistake(*CONFIG_CHANGED)
     _blame_model(built)
+    _blame_formula(fn)
     return (
         "all sizes of GPT-2, GPT-3's and five tiny configurations are right, "
         "tied and not, with and without query, key and value biases. GPT-2 XL "
@@ -405,6 +415,19 @@ def _blame_model(built):
             f"All numbers are right, and your code makes {len(built):,} "
             "tables of PyTorch to get them. Asked is arithmetic with the "
             "configuration's entries alone, no layer and no model.",
+        )
+
+
+def _blame_formula(fn):
+    """Raise `Mistake` if the numbers come from gptlib's own formula, which
+    looks at the configuration first."""
+    with mock.patch.object(memory, "check_config") as looked_at:
+        fn(dict(SMALL), False)
+    if looked_at.called:
+        raise Mistake(
+            "ready-made",
+            "All numbers are right, and gptlib's own parameter_formula gives "
+            "them. Asked is what stands in it: write the arithmetic out.",
         )
 
 
@@ -500,7 +523,8 @@ def _check_unit(fn):
             raise Mistake(
                 name,
                 f"For GPT-2 small, you count {number:,.6g}; expected "
-                f"{right:,}. Yours is {says}: that is a size in memory.",
+                f"{right:,}. Yours fits a number divided by {says} × {says} "
+                "or more, as for a size in memory. Asked is the whole count.",
             )
 
 
@@ -531,7 +555,7 @@ def _without_memory(built, call, *args):
 
     hook = hooks.register_module_parameter_registration_hook(note)
     try:
-        with shapes_only():
+        with memory.shapes_only():
             return call(*args)
     except (RuntimeError, TypeError):  # what asking for a value raises
         return call(*args)
@@ -596,7 +620,16 @@ DEPTH_CASES = [
     (GPT2[1], 10**9, 4), (GPT2[2], 2 * 10**9, 4),
     (NARROW, _need(NARROW, 50, 4) + 1000, 4),
 ]  # fmt: skip
-PATIENCE = 50_000  # tables that an answer may make for them all
+# For answers that do not lay out a model for each depth.
+FAR = NARROW, _need(NARROW, 257, 4), 4
+CAPPED = (
+    "capped",
+    (
+        "Up to 50 blocks you are right: is there a range that ends, or a number "
+        "that rounds?"
+    ),
+)
+MANY, PATIENCE = 10_000, 50_000  # tables that an answer may make for them all
 DEPTH_FAULTS = [
     ("returns-none", "Does every path end in a return?",
      lambda depth: depth is None),
@@ -624,9 +657,11 @@ def deepest(fn):
         fn, SMALL, 10**9, 16,
         call="my_deepest(cfg, limit_bytes, per_parameter)",
     )  # fmt: skip
-    depth = partial(_depth, fn, [])
+    depth = partial(_depth, fn, built := [])
     _result(attempt(depth, *DEPTH_CASES[0]))  # does it run at all?
     outcomes = judge(depth, DEPTH, DEPTH_CASES, _seen_depth, _unknown_depth)
+    if len(built) < MANY:
+        judge(depth, DEPTH, [FAR], _seen_depth, lambda *_: CAPPED)
     if any(outcome.changed for outcome in outcomes):
         raise Mistake(*CONFIG_CHANGED)
     return (

@@ -56,6 +56,16 @@ TIE_MISTAKES = [
           "parameters; an optimizer keeps averages for both.",
           {NO_TIE: "model.tok_emb.weight.data = table.data"},
           {NO_TIE: "model.tok_emb.weight = nn.Parameter(table.detach())"}),
+    known("one-module",
+          "One looks rows up and one multiplies: two modules can share a "
+          "table, and not their work.",
+          {NO_TIE: "model.tok_emb = model.out_head"},
+          {NO_TIE: "model.out_head = model.tok_emb"}),
+    known("wrong-shape",
+          "The table has a row for each token.",
+          {NO_TIE: "model.tok_emb.weight = model.out_head.weight = "
+           "nn.Parameter(table.detach().T)"},
+          {NO_TIE: "model.tok_emb.weight = nn.Parameter(table.detach().T)"}),
     known("wrong-table",
           "The position table is another one: it has a row for each "
           "position.",
@@ -114,7 +124,7 @@ def tie_weights(fn):
         modes = [(part, part.training) for part in model.modules()]
         check_signature(fn, model, call="my_tie(model)")
         _check_returned(fn(model), model)
-        _check_shared(model)
+        _check_shared(model, tuple(before.tok_emb.weight.shape))
         _check_rest(model, before, modes)
         ids = torch.randint(0, cfg["vocab_size"], (8, cfg["context_length"]))
         _check_start(model.eval(), before.eval(), ids)
@@ -161,15 +171,17 @@ def _ends(model):
     return found
 
 
-def _check_shared(model):
+def _check_shared(model, shape):
     first, last = _ends(model)
+    if model.tok_emb is model.out_head:
+        _blame("one-module", "model.tok_emb is model.out_head now.")
     if any(model.pos_emb.weight is end for end in (first, last)):
         _blame("wrong-table", "model.pos_emb has the vocabulary's table.")
-    if first.shape != last.shape:
-        raise Mistake(
+    if not tuple(first.shape) == tuple(last.shape) == shape:
+        _blame(
             "wrong-shape",
             f"tok_emb.weight has shape {tuple(first.shape)} and "
-            f"out_head.weight {tuple(last.shape)}; one table has one shape.",
+            f"out_head.weight {tuple(last.shape)}; expected {shape} for both.",
         )
     if first is not last:
         total = sum(p.numel() for p in model.parameters())
@@ -279,7 +291,10 @@ def _check_gradient(model, ids):
         if same(got, part, rtol=1e-3):
             _blame(name, seen)
     raise Mistake(
-        "gradient-detached", f"{seen} Look for detach, no_grad or .data."
+        "wrong-gradient",
+        f"{seen} A lookup and a product with the table give the sum of both "
+        "uses. Look for what changes that: detach, no_grad, a hook, or an "
+        "option of the embedding.",
     )
 
 

@@ -1,6 +1,8 @@
 """The checks of notebook 07: counting by formula, and the depth that fits."""
 
 import copy
+import re
+from pathlib import Path
 
 import numpy
 import pytest
@@ -8,6 +10,7 @@ import torch
 from renamed import renamed
 from torch import nn
 
+from classroom.checks.guard import HINTS
 from classroom.checks.parameters import deepest, parameter_count
 from gptlib import (
     GPT2_CONFIGS,
@@ -140,10 +143,16 @@ def by_nothing_but_python(cfg, tied):
     return sum(ends + rest + [block for _ in range(cfg["n_layers"])])
 
 
+def test_the_formula_of_the_package_is_no_answer():
+    for answer in (parameter_formula, lambda *case: parameter_formula(*case)):
+        result = parameter_count(answer)
+        assert result.mistake == "ready-made", result
+
+
 @pytest.mark.parametrize(
     "answer",
     [
-        by_hint_3, by_pattern, parameter_formula, by_nothing_but_python,
+        by_hint_3, by_pattern, by_nothing_but_python,
         made(FORMULA), by_shapes, by_tensor, nested,
         made(FORMULA, ("return total", "return numpy.int64(total)")),
         made(FORMULA, ("4 * d * d", "4 * d**2")),
@@ -473,7 +482,7 @@ def test_a_changed_configuration_spoils_no_later_check():
 
 def test_the_message_of_a_megabyte_holds_its_number():
     wrong = made(FORMULA, ("return total", "return total * 4 / 1024**2"))
-    for word in ("621.83", "163,009,536", "MiB"):
+    for word in ("621.83", "163,009,536", "1,024 × 1,024"):
         assert word in parameter_count(wrong).message
 
 
@@ -613,7 +622,7 @@ def answer(cfg, limit_bytes, per_parameter):
 UPWARD = """
 def answer(cfg, limit_bytes, per_parameter):
     best = 0
-    for n in range(1, 100):
+    for n in range(1, 1000):
         if per_parameter * count(cfg, n) <= limit_bytes:
             best = n
     return best
@@ -641,7 +650,7 @@ WRONG_DEPTHS = [
     ("one-block-too-many", DEPTH, [("1 + room", "2 + room")]),
     ("per-parameter-ignored", UPWARD, [("per_parameter *", "16 *")]),
     ("limit-is-a-count", UPWARD, [("per_parameter *", "1 *"),
-                                  ("100", "10**5")]),
+                                  ("1000", "10**5")]),
     ("qkv-bias-ignored", UPWARD, [(' + 3 * d * cfg["qkv_bias"]', "")]),
     ("vectors-forgotten", UPWARD,
      [(' + 10 * d + 3 * d * cfg["qkv_bias"]', "")]),
@@ -649,8 +658,12 @@ WRONG_DEPTHS = [
     ("final-norm-forgotten", UPWARD, [(" + 2 * d", "")]),
     ("tables-forgotten", UPWARD, [("rows * d + n * block + 2 * d",
                                    "n * block")]),
-    ("own-depth-is-the-end", UPWARD, [("100", "cfg['n_layers'] + 1")]),
-    ("capped", UPWARD, [("100", "48")]),
+    ("own-depth-is-the-end", UPWARD, [("1000", "cfg['n_layers'] + 1")]),
+    ("capped", UPWARD, [("1000", "48")]),
+    ("capped", UPWARD, [("1000", "200")]),
+    ("one-block-too-many", UPWARD, [("return best", "return best + 1")]),
+    ("qkv-bias-always", UPWARD, [('cfg["qkv_bias"]', "1")]),
+    ("masks-counted", UPWARD, [("+ 10", '+ cfg["context_length"] ** 2 + 10')]),
     ("one-block-refused", UPWARD, [("range(1", "range(2")]),
     ("config-ignored", DEPTH,
      [("    one", "    cfg = GPT_CONFIG_124M\n    one")]),
@@ -712,3 +725,10 @@ def test_rounding_at_the_boundary_is_named_as_what_it_may_be():
     result = deepest(answer)
     assert result.mistake == "too-few-blocks"
     assert "a number with a decimal point? Those round." in result.message
+
+
+def test_the_section_that_a_hint_names_is_there():
+    path = Path(__file__).parents[3].joinpath("notebooks")
+    text = next(path.glob("07-*.ipynb")).read_text("utf-8")
+    named = re.findall(r"section `([^`]+)`", HINTS["parameter_count"][0])
+    assert named and all(f"## {section}" in text for section in named)

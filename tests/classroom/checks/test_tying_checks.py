@@ -191,6 +191,31 @@ def transposed(model):
     return model
 
 
+def both_transposed(model):
+    model.out_head.weight = transposed(model).tok_emb.weight
+    return model
+
+
+def one_module(model):
+    model.tok_emb = model.out_head
+    return model
+
+
+def one_module_the_other_way(model):
+    model.out_head = model.tok_emb
+    return model
+
+
+def a_tensor_for_a_parameter(model):
+    model.tok_emb.weight = model.out_head.weight.clone()
+    return model
+
+
+def gradient_by_frequency(model):
+    model.tok_emb.scale_grad_by_freq = True
+    return from_the_head(model)
+
+
 @pytest.mark.parametrize(
     "answer, name",
     [
@@ -211,10 +236,15 @@ def transposed(model):
         (all_parts_drawn_anew, "other-part-changed"),
         (head_with_bias, "head-bias"),
         (a_hook_stops_the_lookup, "lookup-gradient-lost"),
-        (gradient_halved, "gradient-detached"),
+        (gradient_halved, "wrong-gradient"),
+        (gradient_by_frequency, "wrong-gradient"),
         (tied_by_a_hook_before_each_call, "not-tied"),
         (positions_too, "other-part-changed"),
         (transposed, "wrong-shape"),
+        (both_transposed, "wrong-shape"),
+        (one_module, "one-module"),
+        (one_module_the_other_way, "one-module"),
+        (a_tensor_for_a_parameter, "exception"),
         (lambda model, tied: model, "wrong-signature"),
         (lambda model: 7, "wrong-type"),
     ],
@@ -229,6 +259,10 @@ def test_the_message_holds_the_numbers():
     for word in ("ln(101) = 4.615", "with two tables it was 4.6"):
         assert word in message, message
     assert "17,160" in tie_weights(a_copy).message
+    assert "expected (101, 24)" in tie_weights(both_transposed).message
+    assert "nn.Parameter" in tie_weights(a_tensor_for_a_parameter).message
+    assert "a hook" in tie_weights(gradient_halved).message
+    assert "Only a module" in tie_weights(head_removed).message
 
 
 def stub(model):
