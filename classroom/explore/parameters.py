@@ -101,15 +101,15 @@ def memory_fit(count, bytes_by_kind, capacities):
             look = {"color": color, "hatch": hatch, "ec": "black"}
             axes.barh(y, min(share, 120), left=min(left, 120), **look)
             left += share
-        words = f"{left:,.{1 if left < 1000 else 0}f} %"
-        words = words if left >= 0.05 else "below 0.1 %"
-        words += ": fits" if total <= size else ": too large"
+        words = f"{left:.1f} %: " if left >= 0.05 else "below 0.1 %: "
+        words = words if left < 1000 else f"{left / 100:,.0f} ×: "
+        words += "fits" if total <= size else "too large"
         look = {"xycoords": ("axes fraction", "data"), "va": "center"}
         note(axes, words, (1, y), (6, 0), fontsize=12, **look)
     line = axes.axvline(100, color="black", ls="--", label="full")
     names_down(axes, capacities, room=115)
     axes.set_xticks([0, 25, 50, 75, 100])
-    title = f"{count:,} parameters, {digits(total / 1e9)} GB"
+    title = f"{count:,} parameters, {_size(total)}"
     label_axes(axes, "share of the memory (%)", "", title)
     keys = [legend_patch(kind, *look) for kind, look in looks.items()]
     picture.legend(handles=[*keys, line], loc="outside lower center", ncols=4)
@@ -122,13 +122,22 @@ def _draw(dtype, tied, texts, **sizes):
     return memory_fit(count, need, CAPACITIES)
 
 
+def _size(n_bytes):
+    """In GB, and in MB where that would be a row of zeros."""
+    if n_bytes < 10**7:
+        return f"{digits(n_bytes / 1e6)} MB"
+    if n_bytes < 10**12:
+        return f"{digits(n_bytes / 1e9)} GB"
+    return f"{n_bytes / 1e9:,.0f} GB"
+
+
 def _in_words(count, bytes_by_kind, capacities):
     total = sum(bytes_by_kind.values())
     weights = bytes_by_kind["weights"] / 1024**2
     fits = [name for name, size in capacities.items() if total <= size]
     where = ", ".join(fits) or f"none of {', '.join(capacities)}"
     kinds = ", ".join(
-        f"{kind} {digits(n / 1e9)} GB" for kind, n in bytes_by_kind.items()
+        f"{kind} {_size(n)}" for kind, n in bytes_by_kind.items()
     )
     told = (
         "" if "activations" in bytes_by_kind else "; activations not counted"
@@ -145,7 +154,7 @@ def _size_sliders():
     ranges = {  # least, most, step; the four sizes of GPT-2 lie on the steps
         "vocab_size": ("tokens", 257, 100257, 1000),
         "context_length": ("tokens", 128, 4096, 128),
-        "emb_dim": ("heads of 64 features", 64, 4096, 64),
+        "emb_dim": ("features, in heads of 64", 64, 4096, 64),
         "n_layers": ("blocks", 1, 96),
     }
     sliders = {

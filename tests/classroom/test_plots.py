@@ -688,6 +688,21 @@ def test_memory_that_fits_to_the_byte(total, printed):
     assert ("Fits in none of 1 GB" in drawn.description) == (total > 10**9)
 
 
+def test_the_words_beside_a_memory_end_within_the_picture():
+    drawn = memory_fit(1, {"weights": 43_675 * 10**9}, {"1 GB": 10**9})
+    drawn.draw_without_rendering()
+    (words,) = drawn.axes[0].texts
+    assert words.get_text() == "43,675 ×: too large"
+    assert words.get_window_extent().x1 < drawn.bbox.x1
+    assert drawn.axes[0].get_title() == "1 parameters, 43,675 GB"
+
+
+def test_four_kinds_of_memory_have_four_colours():
+    drawn = plots.memory_bars({"all": dict.fromkeys(KINDS[:4], 10**9)}, {})
+    fills = {bar.get_facecolor() for bar in drawn.axes[0].patches}
+    assert len(fills) == 4
+
+
 def test_generation_round():
     drawn = DRAW["generation_round"]()
     (axes,) = drawn.axes

@@ -139,6 +139,14 @@ def test_the_largest_fits_nowhere(control):
         control(explorer, label).value = control(explorer, label).max
     control(explorer, "training").value = 32
     assert "Fits in none of 1 GB," in explorer.description
+    assert "activations 43,352 GB" in explorer.description
+
+
+def test_the_smallest_is_told_in_mb(control):
+    explorer = explore_parameters()
+    for label in ("vocab_size", "context", "emb_dim", "n_layers"):
+        control(explorer, label).value = control(explorer, label).min
+    assert "weights 0.3640 MB" in explorer.description
 
 
 def test_without_a_kernel_the_default_shows():
