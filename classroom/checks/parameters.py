@@ -624,10 +624,8 @@ DEPTH_CASES = [
 FAR = NARROW, _need(NARROW, 257, 4), 4
 CAPPED = (
     "capped",
-    (
-        "Up to 50 blocks you are right: is there a range that ends, or a number "
-        "that rounds?"
-    ),
+    "Up to 50 blocks you are right, and not far above: is there a range that "
+    "ends, or a number that rounds?",
 )
 MANY, PATIENCE = 10_000, 50_000  # tables that an answer may make for them all
 DEPTH_FAULTS = [
