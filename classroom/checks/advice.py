@@ -82,7 +82,7 @@ ADVICE = [
      "such as math.sqrt, and Python's round()."),
     (r"cannot assign '.*Tensor' as parameter",
      "A calculation, even .T or clone(), gives a tensor. Only an "
-     "nn.Parameter can stand here: one that there is, or a new one."),
+     "nn.Parameter can stand here, an old or a new one."),
     (r"cannot assign '.*' as child module",
      "Only a module can stand where a module stood."),
     (r"has no attribute 'detach'|Tensor or None for data",
