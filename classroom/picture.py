@@ -44,7 +44,8 @@ LINES = [  # one look for each series of a plot, then from the start again
     {"color": "#0072B2", "ls": "-.", "marker": "^"},
     {"color": "#009E73", "ls": ":", "marker": "D"},
 ]
-MEMORY_FILLS, MEMORY_HATCHES = ("#F0E442", "#FFFFFF", GREY), ("", "//", "..")
+MEMORY_FILLS = "#F0E442", "#FFFFFF", GREY, "#8C8C8C"
+MEMORY_HATCHES = "", "//", "..", "xx"
 
 LOCK = threading.RLock()
 SPACE = "(␣ is a space)"
@@ -141,11 +142,11 @@ def ink(fill):
 
 
 def memory_looks(kinds):
-    """Kind of memory → its colour and hatch: nine that differ, then again."""
+    """Kind of memory → its colour and hatch: 16 that differ, then again."""
     looks = {}
     for n, kind in enumerate(kinds):
-        row, column = divmod(n, 3)
-        hatch = MEMORY_HATCHES[(row + column) % 3]
+        row, column = divmod(n, 4)
+        hatch = MEMORY_HATCHES[(row + column) % 4]
         looks[kind] = MEMORY_FILLS[column], hatch
     return looks
 

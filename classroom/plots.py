@@ -320,45 +320,50 @@ def part_sizes(parts, sizes, unit):
 
 @styled
 def parameter_bars(parts_by_model):
-    """Stacked bars of model → {component: number of parameters}.
+    """Each model's whole as a bar of 100 %, divided among its components.
 
-    The components are keys of COLORS, as `parameters_by_part` gives them.
+    `parts_by_model` is model → {component: number of parameters}; the
+    components are keys of COLORS, as `parameters_by_part` gives them.
     """
     totals = {m: sum(parts.values()) for m, parts in parts_by_model.items()}
-    counts = "; ".join(f"{m} {_millions(n)}" for m, n in totals.items())
-    picture = Picture(9, 5.6, f"Parameters in millions: {counts}.")
+    components = dict.fromkeys(itertools.chain(*parts_by_model.values()))
+    picture = Picture(9, 5.6, _shares_in_words(parts_by_model, totals))
     axes = picture.subplots()
     for x, (model, parts) in enumerate(parts_by_model.items()):
         bottom = 0
         for part, count in parts.items():
-            fill, look = COLORS[part], {"width": 0.72, "ec": "black"}
-            axes.bar(
-                x,
-                count / 1e6,
-                bottom=bottom,
-                color=fill,
-                hatch=HATCHES[part],
-                **look,
-            )
-            if count > 0.05 * max(totals.values()):
-                centre(
-                    axes,
-                    x,
-                    bottom + count / 2e6,
-                    _millions(count),
-                    color=ink(fill),
-                    bbox=card(fill),
-                )
-            bottom += count / 1e6
+            share, fill = 100 * count / totals[model], COLORS[part]
+            look = {"color": fill, "hatch": HATCHES[part], "ec": "black"}
+            axes.bar(x, share, bottom=bottom, width=0.72, **look)
+            if share >= 4:
+                look = {"color": ink(fill), "bbox": card(fill)}
+                place = x, bottom + share / 2
+                centre(axes, *place, f"{share:.1f} %", **look)
+            bottom += share
         total = f"{_millions(totals[model])} M"
         note(axes, total, (x, bottom), (0, 4), ha="center", weight="bold")
     axes.set_xticks(range(len(totals)), totals)
-    axes.margins(y=0.1)
-    label_axes(axes, "", "parameters (millions, M)")
-    parts = dict.fromkeys(itertools.chain(*parts_by_model.values()))
-    keys = [legend_patch(p, COLORS[p], HATCHES[p]) for p in reversed(parts)]
-    picture.legend(handles=keys, loc="outside right upper")
+    axes.set_ylim(0, 108)
+    axes.set_yticks([0, 25, 50, 75, 100])
+    label_axes(axes, "", "share of the parameters (%)")
+    keys = [legend_patch(p, COLORS[p], HATCHES[p]) for p in components]
+    picture.legend(handles=keys[::-1], loc="outside right upper")
     return picture
+
+
+def _shares_in_words(parts_by_model, totals):
+    """Of each model: its parameters, and the shares that change most."""
+    models = [
+        f"{model} {_millions(totals[model])} M ("
+        + ", ".join(
+            f"{part.replace('_', '-')} {parts[part] / totals[model]:.1%}"
+            for part in ("feed_forward", "head")
+            if part in parts
+        )
+        + ")"
+        for model, parts in parts_by_model.items()
+    ]
+    return f"Parameters in millions, and shares: {'; '.join(models)}."
 
 
 @styled
@@ -369,8 +374,9 @@ def memory_bars(bytes_by_kind, capacities):
     (name → bytes) is a dashed line: what crosses it does not fit.
     """
     totals = {s: sum(kinds.values()) for s, kinds in bytes_by_kind.items()}
-    sizes = "; ".join(f"{s} {digits(n / 1e9)}" for s, n in totals.items())
-    picture = Picture(9, 2.4 + 0.55 * len(totals), f"Memory in GB: {sizes}.")
+    sizes = {s: f"{digits(n / 1e9)} GB" for s, n in totals.items()}
+    words = "; ".join(f"{s} {size}" for s, size in sizes.items())
+    picture = Picture(9, 2.4 + 0.7 * len(totals), f"Memory: {words}.")
     axes = picture.subplots()
     kinds = dict.fromkeys(itertools.chain(*bytes_by_kind.values()))
     fills = memory_looks(kinds)
@@ -378,36 +384,22 @@ def memory_bars(bytes_by_kind, capacities):
         left = 0
         for kind, size in parts.items():
             color, hatch = fills[kind]
-            axes.barh(
-                y, size / 1e9, left=left, color=color, hatch=hatch, ec="black"
-            )
+            look = {"color": color, "hatch": hatch, "ec": "black"}
+            axes.barh(y, size / 1e9, left=left, **look)
             left += size / 1e9
-        note(
-            axes,
-            digits(left),
-            (left, y),
-            (5, 0),
-            va="center",
-            bbox=card("white"),
-        )
     keys = [legend_patch(kind, *fill) for kind, fill in fills.items()]
     for n, (name, size) in enumerate(capacities.items()):
         line = axes.axvline(size / 1e9, color="black", ls="--", lw=2)
         if n == 0:
             line.set_label("capacity")
             keys.append(line)
-        note(
-            axes,
-            name,
-            (size / 1e9, 1),
-            (0, 4 + 18 * (n % 2)),
-            ha="center",
-            xycoords=("data", "axes fraction"),
-        )
+        look = {"ha": "center", "xycoords": ("data", "axes fraction")}
+        note(axes, name, (size / 1e9, 1), (0, 4), weight="bold", **look)
     ends = [*totals.values(), *capacities.values()]
-    names_down(axes, totals, room=1.12 * max(ends) / 1e9)
+    rows = [f"{s}\n{size}" for s, size in sizes.items()]
+    names_down(axes, rows, room=1.06 * max(ends) / 1e9)
     label_axes(axes, "memory (GB of 1,000,000,000 bytes)", "")
-    picture.legend(handles=keys, loc="outside lower center", ncols=4)
+    picture.legend(handles=keys, loc="outside lower center", ncols=3)
     return picture
 
 

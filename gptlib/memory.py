@@ -75,10 +75,10 @@ def parameters_by_part(cfg):
 
 
 def model_size_mb(n_parameters, bytes_per_parameter=4):
-    """Memory of the weights alone in MB of 1024 × 1024 bytes (MiB).
+    """Memory of the weights alone in MiB, of 1024 × 1024 bytes.
 
     Source: lecture notes, "Memory": 163,009,536 parameters of 4 bytes each
-    take 621.83 MB.
+    take 621.83 MiB, which the notes write as MB.
 
     Raises:
         TypeError, ValueError: `n_parameters` is no whole number ≥ 0, or

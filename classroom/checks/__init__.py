@@ -23,11 +23,12 @@ from classroom.checks.layer_normalization import (
     rms_norm,
 )
 from classroom.checks.model import broken_models, gpt_model
-from classroom.checks.parameters import fit_xl, parameter_count
+from classroom.checks.parameters import deepest, parameter_count
 from classroom.checks.referee import torch_referee
 from classroom.checks.result import CheckResult
 from classroom.checks.shortcut_connections import shortcut, vanishing_depth
 from classroom.checks.standing import progress
+from classroom.checks.tying import tie_weights
 
 __all__ = ["CheckResult", "progress"]
 __all__ += [name for checks in EXERCISES.values() for name in checks]

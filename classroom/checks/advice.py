@@ -87,6 +87,11 @@ ADVICE = [
     (r"must be Tensor, not (float|int)\b",
      "torch's functions take tensors; for a plain number there are math's, "
      "such as math.sqrt, and Python's round()."),
+    (r"cannot assign '.*Tensor' as parameter",
+     "A calculation, even .T or clone(), gives a tensor. Only an "
+     "nn.Parameter can stand here, an old or a new one."),
+    (r"cannot assign '.*' as child module",
+     "Only a module can stand where a module stood."),
     (r"has no attribute 'detach'|Tensor or None for data",
      "nn.Parameter takes a tensor."),
     (r"NoneType",

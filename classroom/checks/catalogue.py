@@ -32,7 +32,8 @@ EXERCISES = {
     },
     "07-parameter-count-and-memory": {
         "parameter_count": "my_count_parameters",
-        "fit_xl": "my_fit_xl",
+        "deepest": "my_deepest",
+        "tie_weights": "my_tie",
     },
     "08-autoregressive-greedy-generation": {
         "generate": "my_generate",

@@ -1,10 +1,11 @@
-"""Checks of notebook 07: counting parameters, and making GPT-2 XL fit."""
+"""Checks of notebook 07: counting parameters, and the depth that fits."""
 
 import contextlib
 import math
 from functools import partial
 from itertools import combinations_with_replacement, product
 from numbers import Integral, Real
+from unittest import mock
 
 import torch
 from torch.nn.modules import module as hooks
@@ -13,13 +14,13 @@ from classroom.checks.edits import Numbers, Task, known
 from classroom.checks.functions import attempt, check_signature, judge
 from classroom.checks.guard import exercise
 from classroom.checks.result import Mistake
+from gptlib import memory
 from gptlib.config import (
     GPT2_CONFIGS,
     GPT_CONFIG_124M,
     PUBLISHED,
     SMALLEST,
 )
-from gptlib.memory import shapes_only
 
 KEYS = ("vocab_size", "context_length", "emb_dim", "n_heads", "n_layers",
         "qkv_bias", "drop_rate")  # fmt: skip
@@ -45,12 +46,16 @@ def parameters(cfg, tied):
     return total
 
 
-def most_blocks(limit_bytes):
-    outside = parameters(XL | {"n_layers": 0}, False)
-    block = parameters(XL | {"n_layers": 1}, False) - outside
-    room = limit_bytes // 16
-    blocks = (room - outside) // block
-    return int(max(0, min(blocks, 48)))
+def most_blocks(cfg, limit_bytes, per_parameter):
+    V, C, d = cfg["vocab_size"], cfg["context_length"], cfg["emb_dim"]
+    qkv_bias = 3 * d if cfg["qkv_bias"] else 0
+    vectors = 10 * d + qkv_bias
+    block = 12 * d * d + vectors
+    head = V * d
+    outside = V * d + C * d + 2 * d + head
+    room = limit_bytes // per_parameter - outside
+    blocks = room // block
+    return max(0, blocks)
 
 
 H, L = 'cfg["n_heads"]', 'cfg["n_layers"]'
@@ -61,6 +66,7 @@ NO_HIDDEN_BIASES = {" + hidden\n": "\n", "hidden * d + d": "hidden * d"}
 NO_BIASES = NO_OUTPUT_BIAS | NO_HIDDEN_BIASES
 NO_SHIFTS = {"2 * 2 * d": "2 * d", "2 * d + head": "d + head"}
 NO_FINAL_NORM = {"2 * d + head": "head"}
+TABLES_ONLY = NO_BIASES | NO_QKV_BIAS | {" + norms": ""} | NO_FINAL_NORM
 CONFIG_IGNORED = known(
     "config-ignored",
     "Other configurations give the same: does the result depend on `cfg`?",
@@ -71,6 +77,11 @@ COUNT_MISTAKES = [
           "This fits a number of bytes. How many parameters are there?",
           *({"return total": f"return {n} * total"} for n in (4, 2, 8, 16))),
     CONFIG_IGNORED,
+    known("rule-only",
+          "This fits the rule, 12 × n_layers × emb_dim² and the tables around "
+          "the blocks. The exact count is larger: which tables of one block "
+          "have a single axis, and what else does the rule leave out?",
+          TABLES_ONLY, TABLES_ONLY | {"C * d + ": ""}),
     known("tied-subtracted-twice",
           "With tied=True one vocab_size × emb_dim table is left, not none.",
           {"0 if tied": "-V * d if tied"}),
@@ -215,70 +226,91 @@ COUNT_MISTAKES = [
           "A count is a whole number (int): is there a `/` or a tensor?",
           {"return total": "return float(total)"}),
 ]  # fmt: skip
-FIT_MISTAKES = [
+QUOTIENT = "limit_bytes // per_parameter"
+DEPTH_MISTAKES = [
     known("limit-not-reached", "A model of exactly the limit fits.",
-          {"limit_bytes //": "(limit_bytes - 1) //"}),
+          {"= limit_bytes //": "= (limit_bytes - 1) //"}),
     known("tied-counted", "Embedding and head have a table each.",
-          {"- outside) /": "- outside + 50257 * 1600) /"}),
-    known("weights-only",
-          "The weights alone would fit; training needs gradients and AdamW's "
-          "two averages as well, 16 bytes per parameter in all.",
-          {"// 16": "// 4"}, {"// 16": "// 2"}),
-    known("optimizer-forgotten",
-          "This fits weights and gradients; AdamW keeps two numbers more.",
-          {"// 16": "// 8"}, {"// 16": "// 12"}),
-    known("weights-counted-twice",
-          "This fits more than 16 bytes for each parameter.",
-          *({"// 16": f"// {n}"} for n in (20, 24, 32, 64))),
-    known("mib-against-mb",
-          "One side is in steps of 1,000 and the other in steps of 1,024.",
-          *({"// 16": f"/ 16 * 1.024 ** {n}"} for n in (2, 3, -2, -3))),
+          {" + head": ""}),
     known("tables-forgotten",
           "This fits the blocks alone; what stands around them weighs, too.",
-          {"(room - outside)": "room"}),
-    known("head-forgotten",
-          "Part of what stands outside the blocks is missing.",
-          {"- outside) /": "- outside + 1024 * 1600) /"},
-          {"- outside) /": "- outside + (1024 + 50257) * 1600) /"}),
+          {" - outside": ""}),
+    known("tables-in-every-block",
+          "This fits tables that come again with each block; they are there "
+          "once.",
+          {"blocks = room // block":
+           f"blocks = {QUOTIENT} // (block + outside)"}),
+    known("positions-forgotten",
+          "context_length × emb_dim numbers outside the blocks are left out.",
+          {"C * d + ": ""}),
+    known("final-norm-forgotten",
+          "2 × emb_dim numbers outside the blocks are left out.",
+          {"2 * d + head": "head"}),
+    known("vectors-forgotten",
+          "12 × emb_dim² is a block's tables. At the boundary, the biases and "
+          "norms count as well.",
+          {"+ vectors": ""}),
+    known("rule-only",
+          "This fits the rule, 12 × n_layers × emb_dim² and two tables. At "
+          "the boundary, what the rule leaves out counts as well.",
+          {"+ vectors": "", "C * d + ": "", "2 * d + head": "head"}),
+    known("qkv-bias-always",
+          "With qkv_bias=False, blocks have no query, key and value biases.",
+          {'3 * d if cfg["qkv_bias"] else 0': "3 * d"}),
+    known("masks-counted",
+          "Your blocks are too large by context_length² numbers each: masks "
+          "are no parameters.",
+          {"vectors = 10 * d": "vectors = C * C + 10 * d"}),
+    known("qkv-bias-ignored",
+          "With qkv_bias=True, each block is 3 × emb_dim numbers larger.",
+          {" + qkv_bias": ""}),
+    known("per-parameter-ignored",
+          "This fits a fixed number of bytes for each parameter: is "
+          "`per_parameter` used?",
+          *({QUOTIENT: f"limit_bytes // {n}"} for n in (16, 4, 2))),
+    known("limit-is-a-count",
+          "This takes the limit for a number of parameters; it is in bytes.",
+          {QUOTIENT: "limit_bytes"}),
+    known("mib-against-mb",
+          "One side is in steps of 1,000 and the other in steps of 1,024.",
+          *({QUOTIENT: f"int({QUOTIENT} * 1.024 ** {n})"}
+            for n in (2, 3, -2, -3))),
     known("proportional",
-          "Not everything shrinks with the number of blocks: what stays?",
-          {"(room - outside) // block":
-           "48 * room // (outside + 48 * block)"}),
+          "Not everything grows with the number of blocks: what stays?",
+          {"blocks = room // block": 'L = cfg["n_layers"]\n'
+           f"blocks = L * ({QUOTIENT}) // (outside + L * block)"}),
+    known("below-zero", "Where not even one block fits, the answer is 0.",
+          {"max(0, blocks)": "blocks"}),
+    known("one-at-least", "Where not even one block fits, the answer is 0.",
+          {"max(0, blocks)": "max(1, blocks)"}),
     known("rounded-up",
           "The last block does not fit: does your division round up?",
-          {"// block": "// block + 1"},
-          {"(room - outside) // block": "round((room - outside) / block)"},
-          {"(room - outside) // block": "-((outside - room) // block)"}),
+          {"room // block": "-(-room // block)"},
+          {"room // block": "round(room / block)"}),
+    known("one-block-too-many",
+          "The last block does not fit: where does your count begin, and "
+          "does it stop one step late?",
+          {"room // block": "room // block + 1"},
+          {"max(0, blocks)": "max(0, blocks) + 1"}),
     known("one-block-too-few",
           "One more block would fit: does your count begin at 0 or at 1?",
-          {"blocks, 48": "blocks - 1, 48"}, {"blocks, 48": "blocks - 1, 47"}),
+          {"room // block": "room // block - 1"}),
     known("one-block-refused",
-          "A limit that holds one block and no more is refused; an error is "
-          "right only if not even one fits.",
-          {"max(0, min(blocks, 48))": "min(blocks, 48) * (blocks > 1)"}),
-    known("cap-too-low",
-          "This fits an upper end of 47 blocks; XL has 48. Where does a range "
-          "end?",
-          {"blocks, 48": "blocks, 47"}),
-    known("fewest-blocks", "Asked is the largest number that fits.",
-          {"48": "1"}),
-    known("not-capped", "XL has 48 blocks: the answer never has more.",
-          {"min(blocks, 48)": "blocks"}),
+          "A limit that holds one block and no more has the answer 1.",
+          {"max(0, blocks)": "max(0, blocks) if blocks > 1 else 0"}),
+    known("own-depth-is-the-end",
+          "This stops at cfg's own n_layers; the answer may be deeper.",
+          {"max(0, blocks)": 'max(0, min(blocks, cfg["n_layers"]))'}),
+    known("capped",
+          "This fits a largest depth of your own: where does a range end?",
+          *({"max(0, blocks)": f"max(0, min(blocks, {n}))"}
+            for n in (11, 12, 23, 24, 35, 36, 47, 48, 49))),
+    CONFIG_IGNORED,
 ]  # fmt: skip
 
 
-def _fit_answer(solve):
-    def my_fit_xl(limit_bytes):
-        n_layers = solve(limit_bytes)
-        if n_layers < 1:
-            raise ValueError("Not even one block fits.")
-        return XL | {"n_layers": n_layers}
-
-    return my_fit_xl
-
-
 COUNT = Task(parameters, COUNT_MISTAKES, lambda solve: solve)
-FIT = Numbers(most_blocks, FIT_MISTAKES, _fit_answer)
+DEPTH = Numbers(most_blocks, DEPTH_MISTAKES, lambda solve: solve)
 
 
 # --- counting --------------------------------------------------------------
@@ -292,7 +324,12 @@ TINY = list(product([
                 (211, 7, 30, 5, 6, True, 0.1), (67, 11, 20, 2, 7, False, 0.0),
                 (23, 50, 9, 1, 1, True, 0.1)]
 ], TIED))  # fmt: skip
-PUBLISHED_CASES = list(product([*GPT2, SMALL | {"qkv_bias": True}], TIED))
+GPT3 = SMALL | {
+    "context_length": 2048, "emb_dim": 12288, "n_heads": 96, "n_layers": 96,
+    "qkv_bias": True,
+}  # fmt: skip
+BIASED = [SMALL | {"qkv_bias": True}, XL | {"qkv_bias": True}, GPT3]
+PUBLISHED_CASES = list(product([*GPT2, *BIASED], TIED))
 # What makes a result useless, and which counts are off if no known mistake
 # explains them: name, words, is it so?
 COUNT_FAULTS = [
@@ -330,15 +367,15 @@ CONFIG_CHANGED = (
     "Your code changes `cfg`: read its entries and leave them be.",
 )
 UNITS = [
-    ("mib-returned", "divided in steps of 1,024 (MiB, GiB)", 1024),
-    ("mb-returned", "divided in steps of 1,000 (MB, GB)", 1000),
+    ("mib-returned", "1,024", 1024),
+    ("mb-returned", "1,000", 1000),
 ]
 
 
 @exercise(
     "List the tables of the model from the input to the output and write "
-    "down rows × columns for each; the section `Where the parameters sit` "
-    "prints those of one block.",
+    "down rows × columns for each; the section `What fills a block` prints "
+    "those of one block.",
     "Per block: four square tables in attention, two tables of "
     "emb_dim × 4 emb_dim in the feed-forward network, biases (three more if "
     "qkv_bias), and two norms. Outside: two embeddings, the final norm, and "
@@ -360,17 +397,38 @@ def parameter_count(fn):
     outcomes += judge(count, COUNT, every, _seen, lambda *_: NOT_TINY)
     if any(outcome.changed for outcome in outcomes):
         raise Mistake(*CONFIG_CHANGED)
-    praise = (
-        "all four sizes of GPT-2 and five tiny configurations are right, "
-        "tied and not, with and without query, key and value biases. For "
-        "GPT-2 small: 163,009,536, or 124,412,160 when tied."
+    _blame_model(built)
+    _blame_formula(fn)
+    return (
+        "all sizes of GPT-2, GPT-3's and five tiny configurations are right, "
+        "tied and not, with and without query, key and value biases. GPT-2 XL "
+        "as it was published, tied and with these biases, has 1,557,611,200: "
+        "that is where its name, 1558M, comes from."
     )
+
+
+def _blame_model(built):
+    """Raise `Mistake` if right numbers were read off a model."""
     if built:
-        praise += (
-            " Your answer builds the model to count it. Try it with formulas "
-            "alone, too: outside the meta device, XL would take 6.6 GB."
+        raise Mistake(
+            "model-built",
+            f"All numbers are right, and your code makes {len(built):,} "
+            "tables of PyTorch to get them. Asked is arithmetic with the "
+            "configuration's entries alone, no layer and no model.",
         )
-    return praise
+
+
+def _blame_formula(fn):
+    """Raise `Mistake` if the numbers come from gptlib's own formula, which
+    looks at the configuration first."""
+    with mock.patch.object(memory, "check_config") as looked_at:
+        fn(dict(SMALL), False)
+    if looked_at.called:
+        raise Mistake(
+            "ready-made",
+            "All numbers are right, and gptlib's own parameter_formula gives "
+            "them. Asked is what stands in it: write the arithmetic out.",
+        )
 
 
 def _count(fn, built, cfg, tied):
@@ -465,7 +523,8 @@ def _check_unit(fn):
             raise Mistake(
                 name,
                 f"For GPT-2 small, you count {number:,.6g}; expected "
-                f"{right:,}. Yours is {says}: that is a size in memory.",
+                f"{right:,}. Yours fits a number divided by {says} × {says} "
+                "or more, as for a size in memory. Asked is the whole count.",
             )
 
 
@@ -478,6 +537,13 @@ def _without_memory(built, call, *args):
 
     def note(module, name, parameter):
         built.append(name)
+        if len(built) > PATIENCE:
+            raise Mistake(
+                "too-many-models",
+                f"For the limits of this check your code has made {PATIENCE:,}"
+                " tables by now, and was stopped. Each further block costs "
+                "the same: how many models do you have to count?",
+            )
         real = parameter is not None and not parameter.is_meta
         if real and parameter.numel() > LARGEST_REAL_TABLE:
             raise Mistake(
@@ -489,7 +555,7 @@ def _without_memory(built, call, *args):
 
     hook = hooks.register_module_parameter_registration_hook(note)
     try:
-        with shapes_only():
+        with memory.shapes_only():
             return call(*args)
     except (RuntimeError, TypeError):  # what asking for a value raises
         return call(*args)
@@ -526,142 +592,133 @@ def _as_published():
             cfg.update(entries)
 
 
-# --- making XL fit ---------------------------------------------------------
+# --- the depth that fits ---------------------------------------------------
 
 
-def _need(n_layers):
-    """Bytes that training XL with this many blocks takes."""
-    return 16 * parameters(XL | {"n_layers": n_layers}, False)
+def _need(cfg, n_layers, per_parameter):
+    """Bytes that a model of this depth takes, with two tables."""
+    return per_parameter * parameters(cfg | {"n_layers": n_layers}, False)
 
 
-# An answer may lay out 48 models for each limit, which is slow and right: it
-# gets the first limits, one more if it is wrong, to tell how, and the others
-# while it has made so few tensors.
-FIRST, PATIENCE = (10**12, _need(1)), 6_000
-LIMITS = [
-    _need(46), 10**12, _need(46) - 1, 8 * 10**9, _need(2) - 1, 20 * 10**9,
-    _need(30) + 300_000_000, 8 * 1024**3, _need(2), _need(10), _need(30),
-    _need(1),
+def _limits(cfg, n_layers, per_parameter):
+    """To the byte, and one byte less."""
+    need = _need(cfg, n_layers, per_parameter)
+    return [(cfg, need - less, per_parameter) for less in (0, 1)]
+
+
+NARROW, BIASED_CFG, DEEP, ODD, LAST = (cfg for cfg, tied in TINY if not tied)
+# Small depths first: an answer may lay out a model for each.
+DEPTH_CASES = [
+    *_limits(NARROW, 5, 16),
+    *_limits(BIASED_CFG, 9, 4),
+    *_limits(ODD, 12, 2),
+    *_limits(DEEP, 1, 8),
+    (NARROW, 0, 16), (DEEP, 1000, 4),
+    *((cfg, _need(cfg, n, k) + parameters(cfg, True), k)
+      for cfg, n, k in [(LAST, 2, 16), (BIASED_CFG, 3, 8), (ODD, 10, 4)]),
+    (SMALL, 3 * 10**9, 16), (XL, 8 * 10**9, 16), (XL, 8 * 1024**3, 16),
+    (GPT2[1], 10**9, 4), (GPT2[2], 2 * 10**9, 4),
+    (NARROW, _need(NARROW, 50, 4) + 1000, 4),
 ]  # fmt: skip
-TOO_SMALL = [_need(1) - 1, 0]
-CONFIG_FAULTS = [
+# For answers that do not lay out a model for each depth.
+FAR = NARROW, _need(NARROW, 257, 4), 4
+CAPPED = (
+    "capped",
+    "Up to 50 blocks you are right, and not far above: is there a range that "
+    "ends, or a number that rounds?",
+)
+MANY, PATIENCE = 10_000, 50_000  # tables that an answer may make for them all
+DEPTH_FAULTS = [
     ("returns-none", "Does every path end in a return?",
-     lambda cfg: cfg is None),
-    ("layers-not-config", "Expected a configuration with that n_layers.",
-     lambda cfg: isinstance(cfg, int | float)),
-    ("not-a-config", "Expected a dict, XL's with another n_layers.",
-     lambda cfg: not isinstance(cfg, dict)),
-    ("keys-changed", f"Expected XL's keys: {', '.join(KEYS)}.",
-     lambda cfg: cfg.keys() != XL.keys()),
-    ("wrong-size", "Those are another size's entries; expected XL's.",
-     lambda cfg: any(cfg == other | {"n_layers": cfg["n_layers"]}
-                     for other in GPT2[:-1])),
-    *(("other-entry-changed", f"Expected XL's {key}, {entry}.",
-       lambda cfg, key=key, entry=entry: cfg[key] != entry)
-      for key, entry in XL.items() if key != "n_layers"),
-    ("layers-not-whole", "Expected a whole n_layers: is there a division `/`?",
-     lambda cfg: not isinstance(cfg["n_layers"], Integral)),
+     lambda depth: depth is None),
+    ("config-returned", "Expected n_layers alone, a whole number.",
+     lambda depth: isinstance(depth, dict)),
+    ("not-whole", "A depth is a whole number (int): is there a `/`?",
+     lambda depth: not isinstance(depth, Integral)
+     or isinstance(depth, bool)),
 ]  # fmt: skip
 
 
 @exercise(
     "Every further block costs the same. What costs something even without "
     "any block?",
-    "Count XL with one block and with two: the difference is a block. Then "
-    "see how many whole blocks go into limit_bytes / 16 beside the rest.",
-    "n_layers is 1 + (limit_bytes // 16 - one) // per_block, but at most 48, "
-    "and a ValueError if it is below 1; return "
-    "xl_cfg | {'n_layers': …} so that XL's own dict stays.",
-    task=FIT,
+    "Count the model with one block and with two: the difference is a block. "
+    "Then see how many whole blocks go into the limit beside the rest.",
+    "With `one` and `per_block` counted like that: after the first block, "
+    "limit_bytes // per_parameter - one numbers are left, for `//` per_block "
+    "more blocks; `max` with 0 covers limits that are too small.",
+    task=DEPTH,
 )
-def fit_xl(fn):
-    """The most blocks of XL whose training stays within a limit."""
-    check_signature(fn, 8 * 10**9, call="my_fit_xl(limit_bytes)")
-    built, given, fault = [], [], None
-    fitted = partial(_fitted, fn, built, given)
-    fits = {limit: _blocks(attempt(fitted, limit)) for limit in FIRST}
-    right = all(kept == most_blocks(limit) for limit, kept in fits.items())
-    if right:
-        fault = _error_fault(TOO_SMALL[0], attempt(fitted, TOO_SMALL[0]))
-    if fault or not right:
-        fits[_need(30)] = _blocks(attempt(fitted, _need(30)))
-    for limit in LIMITS:
-        if len(built) < PATIENCE:
-            fits[limit] = _blocks(attempt(fitted, limit))
-    cases = [(limit,) for limit in LIMITS if limit in fits]
-    judge(fits.get, FIT, cases, _seen_fit, partial(_unknown_fit, fits))
-    _check_new(given)
-    if not fault and len(built) < PATIENCE:
-        fault = _error_fault(TOO_SMALL[1], attempt(fitted, TOO_SMALL[1]))
-    if fault:
-        raise fault
+def deepest(fn):
+    """The most blocks whose parameters stay within a limit of bytes."""
+    check_signature(
+        fn, SMALL, 10**9, 16,
+        call="my_deepest(cfg, limit_bytes, per_parameter)",
+    )  # fmt: skip
+    depth = partial(_depth, fn, built := [])
+    _result(attempt(depth, *DEPTH_CASES[0]))  # does it run at all?
+    outcomes = judge(depth, DEPTH, DEPTH_CASES, _seen_depth, _unknown_depth)
+    if len(built) < MANY:
+        judge(depth, DEPTH, [FAR], _seen_depth, lambda *_: CAPPED)
+    if any(outcome.changed for outcome in outcomes):
+        raise Mistake(*CONFIG_CHANGED)
     return (
-        "8 GB keep 10 of XL's 48 blocks, a byte more or less at the boundary "
-        "makes the difference of one block, and what holds not even one "
-        "raises a ValueError."
+        "right at the boundary, where one byte decides about a block, for "
+        "tiny models and GPT-2's sizes. Training XL's width in 8 GB leaves 10 "
+        "of its 48 blocks, in 8 GiB 12: which gigabyte it is decides about "
+        "two blocks."
     )
 
 
-def _seen_fit(case, outcome, right):
-    (limit,), kept, most = case, outcome.result, right.result
+def _depth(fn, built, *case):
+    """The learner's number of blocks."""
+    with _as_published():
+        try:
+            depth = _without_memory(built, fn, *case)
+        except ValueError as error:
+            _blame_refusal(case, f"raises {error!r}")
+            raise
+    if depth is None:
+        _blame_refusal(case, "returns None")
+    _blame_fault(depth, DEPTH_FAULTS)
+    return int(depth)
+
+
+def _blame_refusal(case, what):
+    """Raise `Mistake` if it is 0 that should have come."""
+    cfg, limit, each = case
+    if most_blocks(*case) == 0:
+        raise Mistake(
+            "not-zero",
+            f"With a limit of {limit:,} bytes, not even one block fits, which "
+            f"takes {_need(cfg, 1, each):,}. Expected 0; your code {what}.",
+        )
+
+
+def _seen_depth(case, outcome, right):
+    (cfg, limit, each), most = case, right.result
+    sizes = ", ".join(f"{key}={cfg[key]}" for key in KEYS[:3] + KEYS[5:6])
+    took = (
+        f"{most} take {_need(cfg, most, each):,}, one more "
+        if most
+        else "one block "
+    )
     return (
-        f"Of XL's blocks, you keep {kept or 'none'} in {int(limit):,} bytes; "
-        f"expected {most}, which take {_need(most):,} bytes (one more: "
-        f"{_need(most + 1):,})."
+        f"With {sizes}, a limit of {limit:,} bytes and {each} bytes for each "
+        f"parameter, you get {outcome.result}; expected {most} ({took}"
+        f"{_need(cfg, most + 1, each):,})."
     )
 
 
-def _unknown_fit(fits, case, outcome, right):
-    if not outcome.result:
-        return "fits-yet-refused", "When may the error come?"
-    if len(set(fits.values())) == 1:
-        return "limit-ignored", "Does your answer depend on `limit_bytes`?"
+def _unknown_depth(case, outcome, right):
+    if outcome.changed:
+        return CONFIG_CHANGED
+    cfg, limit, each = case
+    if outcome.result == right.result - 1 == most_blocks(cfg, limit - 1, each):
+        return "too-few-blocks", (
+            "This limit is met to the byte. What makes yours a little too "
+            "large, or is there a number with a decimal point? Those round."
+        )
     if outcome.result < right.result:
         return "too-few-blocks", "More would fit: what is too much?"
     return "too-many-blocks", "They do not fit: what is left out?"
-
-
-def _fitted(fn, built, given, limit):
-    """The learner's configuration, as it is right after the call."""
-    with _as_published():
-        result = _without_memory(built, fn, limit)
-        if not isinstance(result, dict):
-            return result
-        given.append((result, dict(result)))
-        return dict(result)
-
-
-def _check_new(given):
-    """Later calls leave the configurations of earlier ones alone."""
-    with _as_published():
-        for result, before in given:
-            if result != before:
-                raise Mistake(
-                    "result-shared",
-                    "A configuration that was returned with n_layers="
-                    f"{before['n_layers']} has n_layers={result['n_layers']} "
-                    "after later calls. Does each call make a new dict?",
-                )
-
-
-def _error_fault(limit, outcome):
-    """The `Mistake` of an answer that raises no ValueError, or None."""
-    if isinstance(outcome.error, ValueError):
-        return None
-    seen = (
-        f"{limit:,} bytes are less than one block needs ({_need(1):,}); "
-        "expected a ValueError."
-    )
-    if outcome.error:
-        told = f"{seen} Your code raises {outcome.error!r}."
-        return Mistake("wrong-error", told)
-    return Mistake("no-error", f"{seen} Your result is {outcome.result!r}.")
-
-
-def _blocks(outcome):
-    """Number of blocks in the learner's answer; 0 stands for ValueError."""
-    if isinstance(outcome.error, ValueError):
-        return 0
-    cfg = _result(outcome)
-    _blame_fault(cfg, CONFIG_FAULTS)
-    return int(cfg["n_layers"])

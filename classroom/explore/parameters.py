@@ -4,7 +4,7 @@ from contextlib import ExitStack
 
 import ipywidgets as widgets
 
-from classroom.explore.explorer import Explorer, choice, slider, switch
+from classroom.explore.explorer import Explorer, choice, slider, steps, switch
 from classroom.picture import (
     Picture,
     digits,
@@ -20,6 +20,9 @@ from gptlib.memory import parameter_formula
 
 BYTES = {"float32": 4, "bfloat16": 2}
 CAPACITIES = {f"{gb} GB": gb * 10**9 for gb in (1, 2, 8, 16, 80)}
+HEAD = 64  # features of a head, in all four sizes of GPT-2
+TRAINING = [("off", 0), ("1 text at a time", 1)]
+TRAINING += [(f"{n} texts at a time", n) for n in (2, 4, 8, 16, 32)]
 
 
 def explore_parameters():
@@ -32,7 +35,7 @@ def explore_parameters():
             "Memory": {
                 "dtype": choice("number type", list(BYTES)),
                 "tied": switch("embedding and head share one table (tied)"),
-                "training": switch("training with AdamW"),
+                "texts": steps("training with AdamW", TRAINING, 0),
             },
         },
     )
@@ -40,11 +43,12 @@ def explore_parameters():
     return explorer
 
 
-def memory_need(cfg, dtype="float32", tied=False, training=False):
+def memory_need(cfg, dtype="float32", tied=False, training=False, texts=0):
     """Number of parameters, and kind of memory → bytes.
 
     Training adds a gradient and AdamW's two averages for each parameter,
-    each in the model's own dtype, as PyTorch makes them.
+    each in the model's own dtype, as PyTorch makes them, and what the forward
+    pass keeps for a batch of `texts`, each as long as the context.
 
     Raises:
         ValueError: the configuration is impossible.
@@ -54,7 +58,26 @@ def memory_need(cfg, dtype="float32", tied=False, training=False):
     need = {"weights": weights}
     if training:
         need |= {"gradients": weights, "AdamW states": 2 * weights}
+    if training and texts:
+        need["activations"] = texts * activation_bytes(cfg, dtype)
     return count, need
+
+
+def activation_bytes(cfg, dtype="float32"):
+    """Bytes that a forward pass in training keeps for one text, as long as
+    the context, up to the cross-entropy loss.
+
+    As gptlib's modules keep them if attention is computed step by step; its
+    weights, a table of positions × positions for each head, dominate in long
+    texts. torch's faster kernels, which not every machine has, keep less.
+    Dropout keeps its masks, so `drop_rate` must not be 0.
+    """
+    size, tokens, d = BYTES[dtype], cfg["context_length"], cfg["emb_dim"]
+    a_token = (72 if size == 4 else 42) * d + 16
+    a_pair = 12 * cfg["n_heads"]
+    a_block = tokens * a_token + tokens**2 * a_pair
+    ends = (3 * size * d + size * cfg["vocab_size"] + 24) * tokens + size
+    return cfg["n_layers"] * a_block + ends
 
 
 @styled
@@ -78,25 +101,34 @@ def memory_fit(count, bytes_by_kind, capacities):
             look = {"color": color, "hatch": hatch, "ec": "black"}
             axes.barh(y, min(share, 120), left=min(left, 120), **look)
             left += share
-        words = f"{left:,.{1 if left < 1000 else 0}f} %"
-        words = words if left >= 0.05 else "below 0.1 %"
-        words += ": fits" if total <= size else ": too large"
+        words = f"{left:.1f} %: " if left >= 0.05 else "below 0.1 %: "
+        words = words if left < 1000 else f"{left / 100:,.0f} ×: "
+        words += "fits" if total <= size else "too large"
         look = {"xycoords": ("axes fraction", "data"), "va": "center"}
         note(axes, words, (1, y), (6, 0), fontsize=12, **look)
     line = axes.axvline(100, color="black", ls="--", label="full")
     names_down(axes, capacities, room=115)
     axes.set_xticks([0, 25, 50, 75, 100])
-    title = f"{count:,} parameters, {digits(total / 1e9)} GB"
+    title = f"{count:,} parameters, {_size(total)}"
     label_axes(axes, "share of the memory (%)", "", title)
     keys = [legend_patch(kind, *look) for kind, look in looks.items()]
     picture.legend(handles=[*keys, line], loc="outside lower center", ncols=4)
     return picture
 
 
-def _draw(dtype, tied, training, **sizes):
-    cfg = SMALLEST | sizes
-    count, need = memory_need(cfg, dtype, tied, training)
+def _draw(dtype, tied, texts, **sizes):
+    cfg = SMALLEST | sizes | {"n_heads": sizes["emb_dim"] // HEAD}
+    count, need = memory_need(cfg, dtype, tied, texts > 0, texts)
     return memory_fit(count, need, CAPACITIES)
+
+
+def _size(n_bytes):
+    """In GB, and in MB where that would be a row of zeros."""
+    if n_bytes < 10**7:
+        return f"{digits(n_bytes / 1e6)} MB"
+    if n_bytes < 10**12:
+        return f"{digits(n_bytes / 1e9)} GB"
+    return f"{n_bytes / 1e9:,.0f} GB"
 
 
 def _in_words(count, bytes_by_kind, capacities):
@@ -104,12 +136,16 @@ def _in_words(count, bytes_by_kind, capacities):
     weights = bytes_by_kind["weights"] / 1024**2
     fits = [name for name, size in capacities.items() if total <= size]
     where = ", ".join(fits) or f"none of {', '.join(capacities)}"
+    kinds = ", ".join(
+        f"{kind} {_size(n)}" for kind, n in bytes_by_kind.items()
+    )
+    told = (
+        "" if "activations" in bytes_by_kind else "; activations not counted"
+    )
     return (
-        f"{count:,} parameters. Weights: {weights:,.2f} MB (of 1024 × 1024 "
-        f"bytes). In all {total:,} bytes or {digits(total / 1e9)} GB (of "
-        f"1,000,000,000 bytes) for {', '.join(bytes_by_kind)}"
-        f"{f'. Fits in {where}' if capacities else ''}; activations come on "
-        "top."
+        f"{count:,} parameters. In all {total:,} bytes: {kinds}{told}. "
+        f"(Weights in MiB: {weights:,.2f}.)"
+        f"{f' Fits in {where}.' if capacities else ''}"
     )
 
 
@@ -118,8 +154,7 @@ def _size_sliders():
     ranges = {  # least, most, step; the four sizes of GPT-2 lie on the steps
         "vocab_size": ("tokens", 257, 100257, 1000),
         "context_length": ("tokens", 128, 4096, 128),
-        "emb_dim": ("features", 64, 4096, 64),
-        "n_heads": ("in a block", 1, 64),
+        "emb_dim": ("features, in heads of 64", 64, 4096, 64),
         "n_layers": ("blocks", 1, 96),
     }
     sliders = {

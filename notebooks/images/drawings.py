@@ -252,7 +252,7 @@ LIT = {  # outcome -> (what it is about, the lit parts, where the pill is)
         (423, 20),
     ),
     7: (
-        "every part with its number of parameters, 163,009,536 in total",
+        "every part, with a question mark for its number of parameters",
         MODEL,
         (423, 20),
     ),
@@ -277,6 +277,23 @@ COUNTS = {
 def model_map(outcome):
     """The model from text to next token with one outcome's part lit."""
     about, lit, here = LIT[outcome]
+    counts = "asked" if outcome == 7 else ""
+    title = f"Map of the model, outcome {outcome}"
+    return whole_map(outcome, title, about, lit, counts, pill(*here))
+
+
+def parameter_map():
+    """The map of outcome 7 with its question marks answered."""
+    about = (
+        "every part with its number of parameters, "
+        f"{sum(COUNTS.values()):,} in total"
+    )
+    title = "Map of the model with the parameters of each part"
+    return whole_map(7, title, about, MODEL, "told")
+
+
+def whole_map(outcome, title, about, lit, counts="", here=""):
+    """The map; `counts` of the parts are left out, "asked" or "told"."""
 
     def look(*tags):
         if not lit.intersection(tags):
@@ -284,11 +301,10 @@ def model_map(outcome):
         placeholder = outcome == 1 and {"block", "norm"}.intersection(tags)
         return "empty" if placeholder else "lit"
 
-    counts = outcome == 7
     return card(
         720,
         294,
-        f"Map of the model, outcome {outcome}",
+        title,
         "The path through a GPT model: text, token IDs, embeddings, twelve "
         "transformer blocks, final norm, output head, logits, and the next "
         f"token back to the token IDs. Lit here: {about}.",
@@ -296,8 +312,8 @@ def model_map(outcome):
         map_embeddings(look, counts),
         map_block(look, counts),
         map_output(look, counts),
-        map_total() if counts else "",
-        pill(*here),
+        map_total(counts) if counts else "",
+        here,
     )
 
 
@@ -331,8 +347,9 @@ def share(name):
 
 
 def part(name, label, counts):
-    """A part's label; under it its parameters and their share, if asked."""
-    return f"{label}\n{COUNTS[name]:,}\n{share(name)}" if counts else label
+    """A part's label; under it its parameters and their share, if told."""
+    under = {"asked": "\n?", "told": f"\n{COUNTS[name]:,}\n{share(name)}"}
+    return label + under.get(counts, "")
 
 
 def map_embeddings(look, counts):
@@ -379,13 +396,14 @@ def map_block(look, counts):
     whole = look("block")
     colour, width = (LINE, 1.5) if whole == "pale" else (INK, 3)
     blocks = f"transformer block × {LAYERS}"
+    under = {"asked": ": ?", "told": f": {share('blocks')}"}
     return "\n".join(
         [
             outline(266, 38, 314, 208, colour, width),
             text(
                 423,
                 62,
-                f"{blocks}: {share('blocks')}" if counts else blocks,
+                blocks + under.get(counts, ""),
                 16,
                 QUIET if whole == "pale" else INK,
             ),
@@ -472,18 +490,21 @@ def map_output(look, counts):
     )
 
 
-def map_total():
+def map_total(counts):
     """The sums of outcome 7: one block, twelve of them, the whole model."""
-    total = sum(COUNTS.values())
+    total, blocks = "?", f"{LAYERS} × ? = ?"
+    if counts == "told":
+        total = f"{sum(COUNTS.values()):,}"
+        blocks = f"{LAYERS} × {BLOCK:,} = {COUNTS['blocks']:,}"
     return "\n".join(
         [
-            text(423, 235, f"{LAYERS} × {BLOCK:,} = {COUNTS['blocks']:,}", 16),
+            text(423, 235, blocks, 16),
             box(
                 286,
                 252,
                 274,
                 32,
-                f"total {total:,} parameters",
+                f"total {total} parameters",
                 "data",
                 "lit",
                 16,
@@ -1234,6 +1255,7 @@ DRAWINGS = {
     "transformer-block": transformer_block,
     "pre-post-norm": pre_post_norm,
     "gpt-model": gpt_model,
+    "parameter-map": parameter_map,
     "weight-tying": weight_tying,
     "one-iteration": one_iteration,
     "six-iterations": six_iterations,

@@ -1,6 +1,7 @@
 """The figures show the numbers they are given, and say them in words."""
 
 import base64
+import itertools
 import pkgutil
 import subprocess
 import sys
@@ -176,7 +177,7 @@ LABELS = {
         {"loss", "mean |gradient|, log scale"},
     ),
     "part_sizes": ({"parameters"}, set()),
-    "parameter_bars": (set(), {"parameters (millions, M)"}),
+    "parameter_bars": (set(), {"share of the parameters (%)"}),
     "memory_bars": ({"memory (GB of 1,000,000,000 bytes)"}, set()),
     "token_times": (
         {"context length (tokens)"},
@@ -583,17 +584,22 @@ def test_parameter_bars():
     drawn = DRAW["parameter_bars"]()
     (axes,) = drawn.axes
     bars = [container[0] for container in axes.containers]
-    sizes = [bar.get_height() * 1e6 for bar in bars]
-    assert sizes[:5] == pytest.approx(list(PARTS.values()))
+    sizes = [bar.get_height() for bar in bars]
+    whole = sum(PARTS.values())
+    assert sizes[:5] == pytest.approx(
+        [100 * n / whole for n in PARTS.values()]
+    )
+    assert sum(sizes[:5]) == pytest.approx(100) == sum(sizes[5:])
     assert [look(bar) for bar in bars[:5]] == [component(p) for p in PARTS]
     for lower, upper in zip(bars[:4], bars[1:5], strict=True):
         assert upper.get_y() == lower.get_y() + lower.get_height()
     printed = [text.get_text() for text in axes.texts]
-    assert {"163.0 M", "124.4 M", "56.67"} <= set(printed)
+    assert {"163.0 M", "124.4 M", "34.8 %", "45.5 %"} <= set(printed)
     (legend,) = drawn.legends
     top_down = [text.get_text() for text in legend.get_texts()]
     assert top_down == [p.replace("_", "-") for p in reversed(PARTS)]
-    assert "untied 163.0; tied 124.4" in drawn.description
+    assert "untied 163.0 M (feed-forward 34.8%," in drawn.description
+    assert "tied 124.4 M (feed-forward 45.5%, head 0.0%)" in drawn.description
 
 
 def test_memory_bars():
@@ -609,7 +615,25 @@ def test_memory_bars():
     assert look(weights) == look(training[0])
     assert [line.get_xdata()[0] for line in axes.lines] == [1, 2]
     assert {line.get_linestyle() for line in axes.lines} == {"--"}
-    assert "inference 0.6520; training 2.608" in drawn.description
+    assert names(axes.yaxis) == [
+        "inference\n0.6520 GB",
+        "training\n2.608 GB",
+    ]
+    assert "inference 0.6520 GB; training 2.608 GB" in drawn.description
+
+
+def test_no_words_of_a_memory_chart_collide():
+    sizes = {"small": 5, "medium": 8, "large": 16, "xl": 47}
+    drawn = plots.memory_bars(
+        {name: {"weights": n * 10**9} for name, n in sizes.items()},
+        {f"{gb} GB": gb * 10**9 for gb in (8, 16, 24, 40)},
+    )
+    drawn.draw_without_rendering()
+    (axes,) = drawn.axes
+    words = [*axes.texts, *axes.get_yticklabels()]
+    places = [text.get_window_extent() for text in words]
+    for one, other in itertools.combinations(places, 2):
+        assert not one.overlaps(other)
 
 
 KINDS = [f"kind {n}" for n in range(1, 8)]
@@ -644,7 +668,7 @@ def test_a_memory_chart_without_capacities():
     assert keys == ["weights", "gradients", "AdamW states"]
     fit = memory_fit(1, MEMORY["inference"], {})
     assert not fit.axes[0].patches
-    assert "bytes) for weights; activations" in fit.description
+    assert "weights 0.6520 GB; activations" in fit.description
 
 
 def test_token_times():
@@ -709,10 +733,9 @@ def test_memory_fit():
     assert second == pytest.approx([0.815, 0.815, 1.63], rel=1e-3)
     assert {line.get_xdata()[0] for line in axes.lines} == {100}
     assert drawn.description == (
-        "163,009,536 parameters. Weights: 621.83 MB (of 1024 × 1024 bytes). "
-        "In all 2,608,152,576 bytes or 2.608 GB (of 1,000,000,000 bytes) for "
-        "weights, gradients, AdamW states. Fits in 80 GB; activations come "
-        "on top."
+        "163,009,536 parameters. In all 2,608,152,576 bytes: weights 0.6520 "
+        "GB, gradients 0.6520 GB, AdamW states 1.304 GB; activations not "
+        "counted. (Weights in MiB: 621.83.) Fits in 80 GB."
     )
 
 
@@ -724,6 +747,21 @@ def test_memory_that_fits_to_the_byte(total, printed):
     drawn = memory_fit(1, {"weights": total}, {"1 GB": 10**9})
     assert drawn.axes[0].texts[0].get_text() == printed
     assert ("Fits in none of 1 GB" in drawn.description) == (total > 10**9)
+
+
+def test_the_words_beside_a_memory_end_within_the_picture():
+    drawn = memory_fit(1, {"weights": 43_675 * 10**9}, {"1 GB": 10**9})
+    drawn.draw_without_rendering()
+    (words,) = drawn.axes[0].texts
+    assert words.get_text() == "43,675 ×: too large"
+    assert words.get_window_extent().x1 < drawn.bbox.x1
+    assert drawn.axes[0].get_title() == "1 parameters, 43,675 GB"
+
+
+def test_four_kinds_of_memory_have_four_colours():
+    drawn = plots.memory_bars({"all": dict.fromkeys(KINDS[:4], 10**9)}, {})
+    fills = {bar.get_facecolor() for bar in drawn.axes[0].patches}
+    assert len(fills) == 4
 
 
 def test_generation_round():

@@ -32,6 +32,7 @@ EXPECTED = {
     "transformer-block",
     "pre-post-norm",
     "gpt-model",
+    "parameter-map",
     "weight-tying",
     "one-iteration",
     "six-iterations",
@@ -230,12 +231,18 @@ def test_each_map_lights_its_own_part_only(outcome, kind, boxes):
 
 def test_the_parameters_on_the_map_add_up():
     total = count_parameters(GPT_CONFIG_124M)
-    shown = numbers("map-07")
+    shown = numbers("parameter-map")
     parts = [38_597_376, 786_432, 85_026_816, 1_536, 38_597_376]
     assert sum(parts) == total == 163_009_536
     assert 12 * 7_085_568 == 85_026_816
     assert {*parts, 7_085_568, total} <= set(shown)
     assert shown.count(38_597_376) == 2
+
+
+def test_the_first_map_asks_for_what_the_second_tells():
+    assert not set(numbers("map-07")) & set(numbers("parameter-map")) - {12}
+    asked = [word for word in words("map-07") if "?" in word]
+    assert len(asked) == 7  # four parts, the blocks, their sum, the total
 
 
 def test_the_two_totals_of_weight_tying():

@@ -1,6 +1,8 @@
-"""The checks of notebook 07: counting by formula, and making XL fit."""
+"""The checks of notebook 07: counting by formula, and the depth that fits."""
 
 import copy
+import re
+from pathlib import Path
 
 import numpy
 import pytest
@@ -8,7 +10,8 @@ import torch
 from renamed import renamed
 from torch import nn
 
-from classroom.checks.parameters import fit_xl, parameter_count
+from classroom.checks.guard import HINTS
+from classroom.checks.parameters import deepest, parameter_count
 from gptlib import (
     GPT2_CONFIGS,
     GPT_CONFIG_124M,
@@ -127,12 +130,30 @@ def by_pattern(cfg, tied=False):
             return sum([rows * d, *block * n])
 
 
+def by_nothing_but_python(cfg, tied):
+    from math import prod
+
+    def table(*sides):
+        return prod(cfg.get(side, side) for side in sides)
+
+    d, biases = "emb_dim", 9 + 3 * bool(cfg["qkv_bias"]) + 1
+    block = table(12, d, d) + table(biases, d)
+    ends = [table("vocab_size", d)] * (1 if tied else 2)
+    rest = [table("context_length", d), table(2, d)]
+    return sum(ends + rest + [block for _ in range(cfg["n_layers"])])
+
+
+def test_the_formula_of_the_package_is_no_answer():
+    for answer in (parameter_formula, lambda *case: parameter_formula(*case)):
+        result = parameter_count(answer)
+        assert result.mistake == "ready-made", result
+
+
 @pytest.mark.parametrize(
     "answer",
     [
-        by_layers, by_hint_3, by_pattern, parameter_formula,
-        made(FORMULA), made(MODEL), by_set, by_shapes, by_tensor, nested,
-        Counter(), lambda cfg, tied: count_parameters(cfg, tied),
+        by_hint_3, by_pattern, by_nothing_but_python,
+        made(FORMULA), by_shapes, by_tensor, nested,
         made(FORMULA, ("return total", "return numpy.int64(total)")),
         made(FORMULA, ("4 * d * d", "4 * d**2")),
         made(FORMULA, ("return total", "print(total)\n    return total")),
@@ -141,15 +162,32 @@ def by_pattern(cfg, tied=False):
 def test_right_counts_pass(answer):
     result = parameter_count(answer)
     assert (result.status, result.mistake) == ("passed", None), result
-    assert "124,412,160" in result.message
+    assert "1,557,611,200" in result.message
 
 
-def test_a_built_model_is_accepted_and_remarked():
-    assert "formulas alone" in parameter_count(by_set).message
-    assert "formulas alone" not in parameter_count(nested).message
+@pytest.mark.parametrize(
+    "answer",
+    [
+        by_layers, by_set, made(MODEL), Counter(),
+        lambda cfg, tied: count_parameters(cfg, tied),
+    ],
+)  # fmt: skip
+def test_numbers_read_off_a_model_are_not_what_is_asked(answer):
+    result = parameter_count(answer)
+    assert result.mistake == "model-built"
+    assert "All numbers are right" in result.message
 
 
 WRONG_COUNTS = [
+    ("rule-only", FORMULA,
+     [("4 * d * d + d + (3 * d if q else 0)", "4 * d * d"),
+      ("d * 4 * d + 4 * d + 4 * d * d + d", "8 * d * d"),
+      ("norms = 2 * 2 * d", "norms = 0"), ("+ 2 * d + head", "+ head")]),
+    ("rule-only", FORMULA,
+     [("4 * d * d + d + (3 * d if q else 0)", "4 * d * d"),
+      ("d * 4 * d + 4 * d + 4 * d * d + d", "8 * d * d"),
+      ("norms = 2 * 2 * d", "norms = 0"),
+      ("V * d + C * d + blocks + 2 * d", "V * d + blocks")]),
     ("tied-subtracted-twice", FORMULA,
      [("return total", "return total - (V * d if tied else 0)")]),
     ("tied-subtracted-twice", MODEL,
@@ -385,10 +423,10 @@ def test_what_tiny_models_refute_is_not_said_of_large_ones():
 
 @pytest.mark.parametrize("check, source", [
     (parameter_count, FORMULA.replace("    d,", "    STATE\n    d,")),
-    (fit_xl, """
-def answer(limit_bytes):
+    (deepest, """
+def answer(*case):
     STATE
-    return original(limit_bytes)
+    return original(*case)
 """),
 ])  # fmt: skip
 @pytest.mark.parametrize("name, line", [
@@ -399,7 +437,7 @@ def answer(limit_bytes):
 def test_what_is_changed_for_others_is_told(check, source, name, line):
     before = copy.deepcopy((GPT2_CONFIGS, GPT_CONFIG_124M))
     answer = made(source.replace("STATE", line))
-    answer.__globals__["original"] = made(UPWARD)
+    answer.__globals__["original"] = two_counts
     assert check(answer).mistake == name
     assert before == (GPT2_CONFIGS, GPT_CONFIG_124M)
 
@@ -409,8 +447,9 @@ def test_changed_public_configurations_refuse_no_right_answer(cfg):
     before = dict(cfg)
     cfg.update(n_layers=3, emb_dim=24)
     try:
-        assert parameter_count(made(MODEL)).status == "passed"
-        assert fit_xl(made(FIT)).status == "passed"
+        assert parameter_count(made(FORMULA)).status == "passed"
+        assert parameter_count(made(MODEL)).mistake == "model-built"
+        assert deepest(two_counts).status == "passed"
         assert cfg["n_layers"] == 3  # the learner's own affair
     finally:
         cfg.update(before)
@@ -443,7 +482,7 @@ def test_a_changed_configuration_spoils_no_later_check():
 
 def test_the_message_of_a_megabyte_holds_its_number():
     wrong = made(FORMULA, ("return total", "return total * 4 / 1024**2"))
-    for word in ("621.83", "163,009,536", "MiB"):
+    for word in ("621.83", "163,009,536", "1,024 × 1,024"):
         assert word in parameter_count(wrong).message
 
 
@@ -461,7 +500,7 @@ def stub_half(cfg, tied):
         raise NotImplementedError("to be done")
 
 
-@pytest.mark.parametrize("check", [parameter_count, fit_xl])
+@pytest.mark.parametrize("check", [parameter_count, deepest])
 @pytest.mark.parametrize("stub", [None, ..., stub_none, stub_raise])
 def test_stubs_are_not_attempted(check, stub):
     assert check(stub).status == "not attempted"
@@ -469,14 +508,14 @@ def test_stubs_are_not_attempted(check, stub):
 
 def test_half_a_stub_is_told_that_its_raise_is_left():
     assert parameter_count(stub_half).mistake == "raise-left"
-    assert fit_xl(lambda limit: stub_half(GPT_CONFIG_124M, limit)).mistake == (
+    assert deepest(lambda cfg, limit, each: stub_half(cfg, limit)).mistake == (
         "raise-left"
     )
 
 
-@pytest.mark.parametrize("check", [parameter_count, fit_xl])
+@pytest.mark.parametrize("check", [parameter_count, deepest])
 def test_an_exception_names_line_and_cause(check):
-    def answer(cfg, tied=False):
+    def answer(cfg, tied=False, each=4):
         sizes = {"width": 5}
         return sizes["emb"]  # here
 
@@ -492,259 +531,204 @@ def test_a_wrong_signature_is_a_message():
     assert found == ("failed", "wrong-signature")
 
 
-# --- fit_xl --------------------------------------------------------------
-
-FIT = """
-def answer(limit_bytes):
-    xl_cfg = GPT2_CONFIGS["gpt2-xl (1558M)"]
-    one = count_parameters(xl_cfg | {"n_layers": 1})
-    per_block = count_parameters(xl_cfg | {"n_layers": 2}) - one
-    room = int(limit_bytes // 16) - one
-    if room < 0:
-        raise ValueError("Not even one block fits.")
-    n_layers = min(1 + room // per_block, 48)
-    return xl_cfg | {"n_layers": n_layers}
-"""
-LOOP = """
-def answer(limit_bytes):
-    cfg = dict(GPT2_CONFIGS["gpt2-xl (1558M)"])
-    for n in range(48, 0, -1):
-        cfg["n_layers"] = n
-        bytes_ = 16 * count_parameters(cfg)
-        if bytes_ <= limit_bytes:
-            return cfg
-    raise ValueError("no block")
+# --- deepest -------------------------------------------------------------
 
 
-def count_parameters(cfg, tied=False):
+def two_counts(cfg, limit_bytes, per_parameter):
+    one = count_parameters(cfg | {"n_layers": 1})
+    per_block = count_parameters(cfg | {"n_layers": 2}) - one
+    room = limit_bytes // per_parameter - one
+    return max(0, 1 + room // per_block)
+
+
+def upward(cfg, limit_bytes, per_parameter):
+    cfg = dict(cfg, n_layers=1)
+    while per_parameter * parameter_formula(cfg) <= limit_bytes:
+        cfg["n_layers"] += 1
+    return cfg["n_layers"] - 1
+
+
+def lays_out_each(cfg, limit_bytes, per_parameter):
+    depth = 0
+    while True:
+        model = GPTModel({**cfg, "n_layers": depth + 1})
+        total = sum(p.numel() for p in model.parameters())
+        if total * per_parameter > limit_bytes:
+            return depth
+        depth += 1
+
+
+def by_bisection(cfg, limit_bytes, per_parameter):
+    from bisect import bisect_right
+
+    def need(n):
+        return per_parameter * parameter_formula(cfg | {"n_layers": n})
+
+    return bisect_right(range(1, 10_000), limit_bytes, key=need)
+
+
+def without_batteries(cfg, limit_bytes, per_parameter):
     d = cfg["emb_dim"]
-    rows = 50257 * (2 - tied) + 1024 + 2 + cfg["n_layers"] * (12 * d + 10)
-    return d * rows
-"""
-SLOW = LOOP[: LOOP.index("\n\n\ndef")]  # lays out a model for each number
-UPWARD = """
-def answer(limit_bytes):
-    cfg = copy(GPT2_CONFIGS["gpt2-xl (1558M)"])
-    best = 0
-    for n in range(1, 49):
-        if 16 * need(n) <= limit_bytes:
-            best = n
-    if best == 0:
-        raise ValueError("no block")
-    cfg.update(n_layers=best)
-    return cfg
+    left = limit_bytes
+    left -= per_parameter * d * (2 * cfg["vocab_size"] + 2)
+    left -= per_parameter * d * cfg["context_length"]
+    block = per_parameter * d * (12 * d + 10 + 3 * cfg["qkv_bias"])
+    if left < block:
+        return 0
+    return divmod(left, block)[0]
 
 
-def need(n):
-    return 163_692_800 - 1600 + 1600 + n * 30_736_000
+def with_floats(cfg, limit_bytes, per_parameter):
+    import math
+
+    d = cfg["emb_dim"]
+    rest = d * (2 * cfg["vocab_size"] + cfg["context_length"] + 2)
+    block = d * (12 * d + 10 + (3 if cfg["qkv_bias"] else 0))
+    depth = (limit_bytes / per_parameter - rest) / block
+    return 0 if depth < 1 else math.floor(depth)
 
 
-def copy(cfg):
-    return {**cfg}
-"""
-NEED_0 = count_parameters(GPT2_CONFIGS[XL] | {"n_layers": 1}) - 30_736_000
-UPWARD = UPWARD.replace("163_692_800 - 1600 + 1600", str(NEED_0))
-
-
-def built_for_real(limit_bytes):
-    cfg = GPT2_CONFIGS[XL].copy()
-    while cfg["n_layers"] > 0:
-        total = sum(p.numel() for p in GPTModel(cfg).parameters())
-        if total * 16 <= limit_bytes:
-            return cfg
-        cfg["n_layers"] -= 1
-    raise ValueError
-
-
-def same_dict_when_all_fits(limit_bytes):
-    xl = GPT2_CONFIGS[XL]
-    if limit_bytes >= 16 * (NEED_0 + 48 * 30_736_000):
-        return xl
-    return made(UPWARD)(limit_bytes)
-
-
-HINT_3 = """
-def answer(limit_bytes):
-    xl_cfg = GPT2_CONFIGS["gpt2-xl (1558M)"]
-    one = count_parameters(xl_cfg | {"n_layers": 1})
-    per_block = count_parameters(xl_cfg | {"n_layers": 2}) - one
-    n_layers = 1 + (limit_bytes // 16 - one) // per_block
-    n_layers = min(n_layers, 48)
-    if n_layers < 1:
-        raise ValueError("Not even one block fits.")
-    return xl_cfg | {"n_layers": n_layers}
-"""
-BINARY = """
-def answer(limit_bytes):
-    cfg = {**GPT2_CONFIGS["gpt2-xl (1558M)"]}
-    low, high = 0, 48
-    while low < high:
-        cfg["n_layers"] = (low + high + 1) // 2
-        if 16 * count_parameters(cfg) <= limit_bytes:
-            low = cfg["n_layers"]
-        else:
-            high = cfg["n_layers"] - 1
-    if not low:
-        raise ValueError(limit_bytes)
-    return dict(GPT_CONFIG_124M, emb_dim=1600, n_heads=25, n_layers=low)
-"""
+class Recursive:
+    def __call__(self, cfg, limit_bytes, per_parameter, depth=1):
+        need = per_parameter * parameter_formula(cfg | {"n_layers": depth})
+        if need > limit_bytes:
+            return depth - 1
+        return self(cfg, limit_bytes, per_parameter, depth + 1)
 
 
 @pytest.mark.parametrize(
     "answer",
     [
-        made(HINT_3), made(BINARY), made(FIT), made(LOOP), made(UPWARD),
-        made(SLOW), built_for_real,
-        same_dict_when_all_fits,
-        made(FIT, ("int(limit_bytes // 16)", "torch.tensor(limit_bytes // 16"
-                   ").long().item()")),
-        made(FIT, ("xl_cfg | {\"n_layers\": n_layers}",
-                   "dict(xl_cfg, n_layers=numpy.int64(n_layers))")),
-        made(UPWARD, ("16 * need(n) <= limit_bytes",
-                      "need(n) * 4 * 4 / 1e9 <= limit_bytes / 1e9")),
-        made(FIT, ("1 + room // per_block, 48", "room // per_block + 1, "
-                   "xl_cfg['n_layers']")),
-        made(FIT, ("if room < 0", "if limit_bytes < one * 16")),
+        two_counts, upward, lays_out_each, by_bisection, without_batteries,
+        with_floats, Recursive(),
+        lambda *case: numpy.int64(two_counts(*case)),
     ],
 )  # fmt: skip
-def test_right_fits_pass(answer):
+def test_right_depths_pass(answer):
     before = copy.deepcopy(GPT2_CONFIGS)
-    result = fit_xl(answer)
+    result = deepest(answer)
     assert (result.status, result.mistake) == ("passed", None), result
     assert before == GPT2_CONFIGS
 
 
-WRONG_FITS = [
-    ("limit-not-reached", FIT,
-     [("if room < 0", "if room <= 0"), ("room // per_block",
-                                        "(room - 1) // per_block")]),
-    ("limit-not-reached", LOOP, [("<=", "<")]),
-    ("limit-not-reached", SLOW, [("<=", "<")]),
-    ("no-error", SLOW, [('raise ValueError("no block")', "pass")]),
+DEPTH = """
+def answer(cfg, limit_bytes, per_parameter):
+    one = count_parameters(cfg | {"n_layers": 1})
+    two = count_parameters(cfg | {"n_layers": 2})
+    per_block = two - one
+    room = limit_bytes // per_parameter - one
+    return max(0, 1 + room // per_block)
+"""
+UPWARD = """
+def answer(cfg, limit_bytes, per_parameter):
+    best = 0
+    for n in range(1, 1000):
+        if per_parameter * count(cfg, n) <= limit_bytes:
+            best = n
+    return best
+
+
+def count(cfg, n):
+    d, rows = cfg["emb_dim"], 2 * cfg["vocab_size"] + cfg["context_length"]
+    block = 12 * d * d + 10 * d + 3 * d * cfg["qkv_bias"]
+    return rows * d + n * block + 2 * d
+"""
+WRONG_DEPTHS = [
     ("limit-not-reached", UPWARD, [("<=", "<")]),
-    ("tied-counted", LOOP, [("count_parameters(cfg)",
-                             "count_parameters(cfg, tied=True)")]),
-    ("tied-counted", UPWARD, [("return 1", "return -50257 * 1600 + 1")]),
-    ("weights-only", LOOP, [("16 *", "4 *")]),
-    ("weights-only", UPWARD, [("16 *", "4 *")]),
-    ("optimizer-forgotten", LOOP, [("16 *", "8 *")]),
-    ("optimizer-forgotten", UPWARD, [("16 *", "12 *")]),
-    ("weights-counted-twice", UPWARD, [("16 *", "20 *")]),
-    ("mib-against-mb", LOOP, [("bytes_ <= limit_bytes",
-                               "bytes_ / 1024**2 <= limit_bytes / 1e6")]),
-    ("mib-against-mb", UPWARD, [("16 * need(n) <= limit_bytes",
-                                 "16 * need(n) / 1e9 <= limit_bytes / "
-                                 "1024**3")]),
-    ("tables-forgotten", FIT,
-     [("room = int(limit_bytes // 16) - one",
-       "room = int(limit_bytes // 16) - per_block")]),
-    ("tables-forgotten", UPWARD, [("return 1", "return 0 * 1")]),
-    ("head-forgotten", UPWARD, [("return 1", "return -1024 * 1600 + 1")]),
-    ("proportional", UPWARD,
-     [("16 * need(n)", "16 * need(48) / 48 * n")]),
-    ("rounded-up", FIT,
-     [("room // per_block", "round(room / per_block)")]),
-    ("rounded-up", FIT, [("room // per_block", "-(-room // per_block)")]),
-    ("one-block-too-few", FIT, [("1 + room", "room")]),
-    ("one-block-too-few", LOOP, [("return cfg",
-                                  "return cfg | {'n_layers': max(n - 1, 0)}"
-                                  )]),
-    ("fewest-blocks", LOOP, [("range(48, 0, -1)", "range(1, 49)")]),
-    ("not-capped", FIT, [("min(1 + room // per_block, 48)",
-                          "1 + room // per_block")]),
-    ("not-capped", UPWARD, [("range(1, 49)", "range(1, 5000)")]),
-    ("limit-ignored", FIT, [("min(1 + room // per_block, 48)", "10")]),
-    ("limit-ignored", UPWARD, [("<= limit_bytes:", "<= 8e9:")]),
-    ("no-error", UPWARD, [("best = 0\n", "best = 1\n")]),
-    ("one-block-too-few", UPWARD, [("best = n", "best = n - 1")]),
-    ("family-changed", FIT,
-     [('return xl_cfg | {"n_layers": n_layers}',
-       "xl_cfg['n_layers'] = n_layers\n    return xl_cfg")]),
-    ("family-changed", LOOP,
-     [("dict(GPT2_CONFIGS[\"gpt2-xl (1558M)\"])",
-       "GPT2_CONFIGS[\"gpt2-xl (1558M)\"]")]),
-    ("no-error", FIT, [("if room < 0", "if False")]),
-    ("no-error", LOOP, [('raise ValueError("no block")', "return None")]),
-    ("no-error", UPWARD, [('raise ValueError("no block")', "best = 1")]),
-    ("no-error", UPWARD, [("best == 0", "best < 0")]),
-    ("wrong-error", FIT, [("raise ValueError", "raise KeyError")]),
-    ("fits-yet-refused", FIT, [("room < 0", "room > 0")]),
-    ("fits-yet-refused", FIT,
-     [('{"n_layers": 1}', '{"n_layers": 0}')]),
-    ("returns-none", LOOP, [("return cfg", "break"),
-                            ('    raise ValueError("no block")\n',
-                             "        else:\n            pass\n"
-                             "    if n == 1: raise ValueError\n")]),
-    ("layers-not-config", FIT,
-     [('xl_cfg | {"n_layers": n_layers}', "n_layers")]),
-    ("not-a-config", FIT,
-     [('xl_cfg | {"n_layers": n_layers}', "[n_layers]")]),
-    ("keys-changed", FIT,
-     [('return xl_cfg |', "return")]),
-    ("layers-not-whole", FIT, [("room // per_block", "room / per_block")]),
-    ("layers-not-whole", FIT,
-     [('{"n_layers": n_layers}', '{"n_layers": float(n_layers)}')]),
-    ("keys-changed", FIT,
-     [('{"n_layers": n_layers}', '{"n_layers": n_layers, "tied": 1}')]),
-    ("other-entry-changed", FIT,
-     [('{"n_layers": n_layers}', '{"n_layers": n_layers, "n_heads": 1}')]),
-    ("wrong-size", LOOP, [("gpt2-xl (1558M)", "gpt2-large (774M)")]),
-    ("too-few-blocks", UPWARD, [("30_736_000", "40_736_000")]),
-    ("too-many-blocks", UPWARD, [("30_736_000", "20_736_000")]),
+    ("tied-counted", UPWARD, [("rows = cfg", "rows = cfg"),
+                              ("2 * cfg", "1 * cfg")]),
+    ("tied-counted", DEPTH, [('{"n_layers": 1})', '{"n_layers": 1}, True)'),
+                             ('{"n_layers": 2})', '{"n_layers": 2}, True)')]),
+    ("below-zero", DEPTH, [("max(0, 1 + room // per_block)",
+                            "1 + room // per_block")]),
+    ("one-at-least", UPWARD, [("best = 0", "best = 1")]),
+    ("rounded-up", DEPTH, [("1 + room // per_block",
+                            "1 - (-room // per_block)")]),
+    ("one-block-too-few", DEPTH, [("1 + room", "room")]),
+    ("one-block-too-few", UPWARD, [("return best", "return max(0, best - 1)")]
+     ),
+    ("one-block-too-many", DEPTH, [("1 + room", "2 + room")]),
+    ("per-parameter-ignored", UPWARD, [("per_parameter *", "16 *")]),
+    ("limit-is-a-count", UPWARD, [("per_parameter *", "1 *"),
+                                  ("1000", "10**5")]),
+    ("qkv-bias-ignored", UPWARD, [(' + 3 * d * cfg["qkv_bias"]', "")]),
+    ("vectors-forgotten", UPWARD,
+     [(' + 10 * d + 3 * d * cfg["qkv_bias"]', "")]),
+    ("positions-forgotten", UPWARD, [(' + cfg["context_length"]', "")]),
+    ("final-norm-forgotten", UPWARD, [(" + 2 * d", "")]),
+    ("tables-forgotten", UPWARD, [("rows * d + n * block + 2 * d",
+                                   "n * block")]),
+    ("own-depth-is-the-end", UPWARD, [("1000", "cfg['n_layers'] + 1")]),
+    ("capped", UPWARD, [("1000", "48")]),
+    ("capped", UPWARD, [("1000", "200")]),
+    ("one-block-too-many", UPWARD, [("return best", "return best + 1")]),
+    ("qkv-bias-always", UPWARD, [('cfg["qkv_bias"]', "1")]),
+    ("masks-counted", UPWARD, [("+ 10", '+ cfg["context_length"] ** 2 + 10')]),
+    ("one-block-refused", UPWARD, [("range(1", "range(2")]),
+    ("config-ignored", DEPTH,
+     [("    one", "    cfg = GPT_CONFIG_124M\n    one")]),
+    ("rule-only", UPWARD,
+     [(' + 10 * d + 3 * d * cfg["qkv_bias"]', ""), (" + 2 * d", ""),
+      (' + cfg["context_length"]', "")]),
+    # In no list.
+    ("not-zero", DEPTH,
+     [("    return", "    if room < 0: return\n    return")]),
+    ("not-zero", DEPTH,
+     [("    return", "    if room < 0: raise ValueError(room)\n    return")]),
+    ("exception", DEPTH, [('{"n_layers": 1}', '{"n_layers": 0}')]),
+    ("returns-none", DEPTH, [("return max", "max")]),
+    ("config-returned", DEPTH, [("return max(0, 1 + room // per_block)",
+                                 "return cfg | {'n_layers': 1}")]),
+    ("not-whole", DEPTH, [("1 + room // per_block", "1 + room / per_block")]),
+    ("not-whole", UPWARD, [("return best", "return float(best)")]),
+    ("not-whole", UPWARD, [("return best", "return str(best)")]),
+    ("config-changed", DEPTH,
+     [("    one", "    cfg['n_layers'] = 1\n    one")]),
+    ("family-changed", DEPTH,
+     [("    one", "    GPT2_CONFIGS.clear()\n    one")]),
+    ("too-few-blocks", UPWARD, [("12 * d * d", "13 * d * d")]),
+    ("too-many-blocks", UPWARD, [("12 * d * d", "8 * d * d")]),
+    ("too-many-models", DEPTH,
+     [("    one", "    for n in range(1, 400): count_parameters(cfg | "
+       "{'n_layers': n})\n    one")]),
+    ("wrong-signature", DEPTH, [(", per_parameter)", ")")]),
+    ("mib-against-mb", UPWARD,
+     [("per_parameter * count(cfg, n) <= limit_bytes",
+       "per_parameter * count(cfg, n) / 1024**3 <= limit_bytes / 1e9")]),
 ]  # fmt: skip
-
-
-WRONG_FITS += [
-    (name, source, [(old, new)])
-    for source, factor in [(HINT_3, "// 16"), (SLOW, "16 *"), (UPWARD, "16 *")]
-    for old in [factor]
-    for name, new in [
-        ("weights-only", old.replace("16", "4")),
-        ("optimizer-forgotten", old.replace("16", "12")),
-        ("weights-counted-twice", old.replace("16", "20")),
-    ]
-] + [
-    ("one-block-refused", HINT_3, [("n_layers < 1", "n_layers <= 1")]),
-    ("one-block-refused", SLOW, [("(48, 0, -1)", "(48, 1, -1)")]),
-    ("one-block-refused", UPWARD, [("range(1,", "range(2,")]),
-    ("cap-too-low", UPWARD, [("49", "48")]),
-    ("mib-against-mb", SLOW,
-     [("bytes_ <= limit_bytes", "bytes_ / 1024**3 <= limit_bytes / 1e9")]),
-    ("limit-ignored", "kept = []\n" + HINT_3,
-     [("    return", "    kept.append(n_layers)\n    n_layers = kept[0]\n"
-       "    return")]),
-    ("result-shared",
-     "made = dict(GPT2_CONFIGS['gpt2-xl (1558M)'])\n" + HINT_3,
-     [('return xl_cfg | {"n_layers": n_layers}',
-       "made['n_layers'] = n_layers\n    return made")]),
-    ("wrong-error", HINT_3, [("raise ValueError", "assert 0,")]),
-    ("no-error", HINT_3, [("raise ValueError", "return ValueError")]),
-    ("no-error", HINT_3, [("n_layers < 1", "n_layers < 0")]),
-    ("too-few-blocks", HINT_3, [("- one)", "- one - 50257 * 1600)")]),
-]  # fmt: skip
-
-
-def test_what_fits_two_mistakes_is_said_to():
-    one = fit_xl(made(SLOW, ("count_parameters(cfg)",
-                             "count_parameters(cfg, tied=True)")))  # fmt: skip
-    assert "Embedding and head" in one.message and " Or: " in one.message
 
 
 @pytest.mark.parametrize(
     ("name", "source", "changes"),
-    WRONG_FITS,
-    ids=[f"{i}-{row[0]}" for i, row in enumerate(WRONG_FITS)],
+    WRONG_DEPTHS,
+    ids=[f"{i}-{row[0]}" for i, row in enumerate(WRONG_DEPTHS)],
 )
-def test_wrong_fits_are_diagnosed(name, source, changes):
+def test_wrong_depths_are_diagnosed(name, source, changes):
     before = copy.deepcopy(GPT2_CONFIGS)
-    xl = GPT2_CONFIGS[XL]
-    result = fit_xl(made(source, *changes))
-    name = renamed(name, "parameters")
+    result = deepest(made(source, *changes))
     assert (result.status, result.mistake) == ("failed", name), result
-    assert before == GPT2_CONFIGS and GPT2_CONFIGS[XL] is xl
+    assert before == GPT2_CONFIGS
 
 
-def test_the_message_of_a_fit_holds_its_numbers():
-    message = fit_xl(made(LOOP, ("16 *", "4 *"))).message
-    for word in ("25,221,120,000", "you keep 48", "expected 46", "16 bytes"):
+def test_the_message_of_a_depth_holds_its_numbers():
+    message = deepest(made(UPWARD, ("<=", "<"))).message
+    for word in ("emb_dim=24", "expected 5", "you get 4"):
         assert word in message, message
+
+
+def test_rounding_at_the_boundary_is_named_as_what_it_may_be():
+    def answer(cfg, limit_bytes, per_parameter):
+        one, two = (parameter_formula(cfg | {"n_layers": n}) for n in (1, 2))
+        room = limit_bytes / 1e9 - per_parameter * one / 1e9
+        return max(0, int(room // (per_parameter * (two - one) / 1e9)) + 1)
+
+    result = deepest(answer)
+    assert result.mistake == "too-few-blocks"
+    assert "a number with a decimal point? Those round." in result.message
+
+
+def test_the_section_that_a_hint_names_is_there():
+    path = Path(__file__).parents[3].joinpath("notebooks")
+    text = next(path.glob("07-*.ipynb")).read_text("utf-8")
+    named = re.findall(r"section `([^`]+)`", HINTS["parameter_count"][0])
+    assert named and all(f"## {section}" in text for section in named)
