@@ -113,7 +113,7 @@ def activation_curves(x, curves, slopes=None):
     curves = {name: array(y) for name, y in curves.items()}
     slopes = {name: array(y) for name, y in (slopes or {}).items()}
     names = list(curves)
-    lows = {name: (x[y.argmin()], y.min()) for name, y in curves.items()}
+    lows = {name: _lowest(x, y) for name, y in curves.items()}
     told = [f"{name} {digits(low)}" for name, (_, low) in lows.items()]
     description = (
         f"{' against '.join(names)} for x from {x[0]:g} to {x[-1]:g}; lowest "
@@ -174,7 +174,8 @@ def bent_lines(x, target, panels):
         axes.plot(x, array(total), color=color, lw=6, label="sum of all parts")
         axes.plot(x, aim, color="black", ls="--", label=wanted)
         label_axes(axes, "input x", "", title)
-    axes_of[0].set_ylabel("output")
+    room = 4 * np.abs(aim).max()
+    axes_of[0].set(ylabel="output", ylim=(-room, room))
     _legend(picture, axes_of[0], ncols=3)
     return picture
 
@@ -489,13 +490,17 @@ def _activation_looks():
 
 
 def _in_pieces(axes, x, series, looks):
-    """Lines that break where y jumps, with an open ring at each end."""
+    """Lines that break where y jumps, with an open ring at each end.
+
+    Ten points or more are close enough to tell a jump from a steep line.
+    """
     for name, y in series.items():
-        cuts = np.flatnonzero(np.abs(np.diff(y)) > 0.5) + 1
+        jumps = np.abs(np.diff(y)) > (0.5 if len(x) >= 10 else np.inf)
+        cuts = np.flatnonzero(jumps) + 1
         parts = zip(np.split(x, cuts), np.split(y, cuts), strict=True)
         for at, part in parts:
             axes.plot(at, part, **looks[name])
-        for cut in cuts if len(x) > 9 else ():
+        for cut in cuts:
             middle = (x[cut - 1] + x[cut]) / 2
             ring = {"mfc": "white", "mec": "black", "mew": 2, "ls": ""}
             ends = [y[cut - 1], y[cut]]
@@ -512,12 +517,23 @@ def _name_curves(axes, x, series, share):
         note(axes, name, place, shift, va=va, ha="center", weight="bold")
 
 
+def _lowest(x, y):
+    """Where y is lowest, between the points of x, and how low."""
+    n = y.argmin()
+    if not 0 < n < len(x) - 1:
+        return x[n], y[n]
+    a, b, c = np.polyfit(x[n - 1 : n + 2] - x[n], y[n - 1 : n + 2], 2)
+    shift = -b / (2 * a) if a > 1e-9 else 0
+    return x[n] + shift, y[n] + b / 2 * shift
+
+
 def _mark_lowest(panels, name, place, low):
     """A dot and its numbers, and a line down to the slope of 0."""
     for axes in panels:
         axes.axvline(place, color="black", ls=":", lw=1.2)
     panels[0].plot(place, low, "o", color="black", zorder=5)
     words = f"lowest point of {name}: x = {place:.2f}, output {low:.2f}"
+    words = words.replace("-", "\N{MINUS SIGN}")
     note(panels[0], words, (place, low), (10, -12), va="top", fontsize=12)
     for axes in panels[1:]:
         axes.plot(place, 0, "o", color="black", zorder=5)
