@@ -142,6 +142,12 @@ def activation_curves(x, curves, slopes=None):
             x, 0, slopes[name], where=falls, hatch="//", ec="black",
             fc=COLORS["feed_forward"], lw=0, alpha=0.5,
         )  # fmt: skip
+        panels[1].set_ylim(min(slopes[name]) - 0.3)
+        if falls.any():
+            least = slopes[name].argmin()
+            place = x[least], slopes[name][least]
+            words = f"negative: {name} falls"
+            note(panels[1], words, place, (-16, -8), va="top", ha="center")
     label_axes(panels[0], "" if slopes else "input x", "output")
     if slopes:
         label_axes(panels[1], "input x", "slope")
@@ -534,7 +540,10 @@ def _mark_lowest(panels, name, place, low):
     panels[0].plot(place, low, "o", color="black", zorder=5)
     words = f"lowest point of {name}: x = {place:.2f}, output {low:.2f}"
     words = words.replace("-", "\N{MINUS SIGN}")
-    note(panels[0], words, (place, low), (10, -12), va="top", fontsize=12)
+    note(
+        panels[0], words, (place, low), (10, -12), va="top", fontsize=12,
+        bbox=card("white"),
+    )  # fmt: skip
     for axes in panels[1:]:
         axes.plot(place, 0, "o", color="black", zorder=5)
         note(axes, "slope 0 ", (place, 0), (-6, 6), ha="right", fontsize=12)
