@@ -175,7 +175,7 @@ def bent_lines(x, target, panels):
         axes.axhline(0, color="black", lw=0.8)
         for n, piece in enumerate(array(pieces).T):
             label = "_" if n else "one hidden number's part"
-            axes.plot(x, piece, color="#777777", lw=1.2, label=label)
+            axes.plot(x, piece, color="#777777", lw=1.8, label=label)
         color = COLORS["feed_forward"]
         axes.plot(x, array(total), color=color, lw=6, label="sum of all parts")
         axes.plot(x, aim, color="black", ls="--", label=wanted)

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.autograd import forward_ad
 from torch.overrides import TorchFunctionMode
 
 import gptlib
@@ -318,6 +319,10 @@ GELU_SLOPE_MISTAKES = [
           {"-x * x": "x * x"},
           {"-x * x": "(-x) ** 2"}),
     known("bell-wrong",
+          "This fits a sum that is divided by √(2π) as a whole. The factor "
+          "belongs to the bell alone.",
+          {"share + x": "share / math.sqrt(2 * math.pi) + x"}),
+    known("bell-wrong",
           "This fits a bell that has e to the power of x/2 or -x/2. Expected "
           "-x²/2.",
           {"-x * x": "-x"}, {"-x * x": "x"}),
@@ -344,6 +349,13 @@ POSITION_WISE_MISTAKES = [
           "differ by rounding.",
           {"not same(alone, together[row, place], atol=1e-4)":
            "not torch.equal(alone, together[row, place])"}),
+    known("difference-one-sided",
+          "This fits a comparison that sees only differences of one sign. A "
+          "result can be too large or too small.",
+          *({"not same(alone, together[row, place], atol=1e-4)":
+             f"({gap}).max() > 1e-4"}
+            for gap in ("alone - together[row, place]",
+                        "together[row, place] - alone"))),
     known("answer-inverted",
           "This fits answers that are turned around: True stands for "
           "position-wise.",
@@ -377,7 +389,8 @@ POSITION_WISE_MISTAKES = [
     known("only-shuffled",
           "This fits shuffled positions and sequences alone. Which modules "
           "mix them, in whatever order they come?",
-          {BODY: "return _shuffles(module, x, 1, 0)"}),
+          {BODY: "return _shuffles(module, x, 1, 0)"},
+          {BODY: "return _reordered(module, x)"}),
     known("batch-ignored",
           "This fits a test of the positions of each sequence that never "
           "takes the sequences apart.",
@@ -387,6 +400,11 @@ POSITION_WISE_MISTAKES = [
           "without a look at the other sequences.",
           {BODY: "return _shuffles(module, x, 1) and _others_stay("
                  "module, x, range(x.shape[1]), True)"}),
+    known("batch-ignored",
+          "This fits a test that sends all vectors in one call, each as a "
+          "sequence of its own, or all as one. They still have company.",
+          *({BODY: f"return _in_other_shape(module, x, x.flatten(0, 1)[{i}])"}
+            for i in (":, None", "None"))),
     known("neighbors-ignored",
           "This fits a test that takes the sequences apart, and no positions.",
           {BODY: "return _rows_alone(module, x)"}),
@@ -433,6 +451,21 @@ def _shuffles(module, x, *axes):
         (module(x.flip(axis)) - module(x).flip(axis)).abs().max() < 1e-4
         for axis in axes
     )
+
+
+@torch.no_grad()
+def _reordered(module, x):
+    """Whether vectors that move on by one, across sequences, take their
+    outputs along."""
+    moved = module(x.flatten(0, 1).roll(1, 0).view_as(x))
+    right = module(x).flatten(0, 1).roll(1, 0).view_as(x)
+    return bool((moved - right).abs().max() < 1e-4)
+
+
+@torch.no_grad()
+def _in_other_shape(module, x, reshaped):
+    gap = module(reshaped).reshape(x.shape) - module(x)
+    return bool(gap.abs().max() < 1e-4)
 
 
 @torch.no_grad()
@@ -625,6 +658,14 @@ def _at_point(x, output, expected):
 
 def _look_closer(x, output):
     """What no known mistake explains: far out, or by its constants."""
+    if output[x < 0].isnan().all() and output[x > 0].isfinite().all():
+        raise Mistake(
+            "root-of-negative",
+            "For every negative x your module gives nan, no number; for "
+            "positive x it gives numbers. A root, a logarithm or a broken "
+            "power of a negative number does that. What stands under your "
+            "root?",
+        )
     if x.abs().max() > 6 and output.isfinite().all():
         raise Mistake(
             "wrong-far-out",
@@ -702,6 +743,8 @@ class _Watched(TorchFunctionMode):
         for tensor in (*args, result):
             if isinstance(tensor, torch.Tensor) and tensor.requires_grad:
                 self.recorded = True
+        if forward_ad._current_level >= 0:  # jvp: autograd, too
+            self.recorded = True
         if getattr(func, "__name__", "").split(".")[0] in self.PHI:
             self.phi.append(args[0].detach())
         return result
@@ -726,7 +769,30 @@ def _check_slope(
         found = GELU_SLOPE.explain(
             lambda solve: same(output, solve(x), **TIGHT)
         )
+        if not found:
+            _blame_bell(x, output, told)
     blame(found, told, name, says)
+
+
+def _blame_bell(x, output, told):
+    """Undo the rule: the bell's logarithm is a straight line over x²."""
+    share, squares = torch.special.ndtr(x), x.square()
+    bell = (output.detach() - share) / x
+    usable = (x.abs() > 0.3) & (x.abs() < 3) & (bell > 1e-5)
+    if usable.sum() < 4:
+        return
+    table = torch.stack([torch.ones_like(x), -squares], dim=1)[usable]
+    logs = bell[usable].log()[:, None]
+    log_height, steep = torch.linalg.lstsq(table, logs).solution.flatten()
+    height = log_height.exp()
+    if same(share + x * height * torch.exp(-steep * squares), output,
+            rtol=1e-3, atol=1e-4):  # fmt: skip
+        raise Mistake(
+            "bell-wrong",
+            f"{told} This fits a bell of {height:.4g} · e^(-{steep:.4g} · "
+            "x²) in the second term. At 0 the bell has the height 1/√(2π) = "
+            "0.3989, and e has the power -x²/2. Which bracket is missing?",
+        )
 
 
 def _check_by_rule(module):
@@ -810,6 +876,12 @@ MODULES = [
     ("adds the first sequence to all others", FOURS,
      lambda x: torch.cat([x[:1], x[1:] + x[:1]])),
     ("turns the order of the sequences around", FIVES, lambda x: x.flip(0)),
+    ("adds the mean of all vectors of all sequences", FIVES,
+     lambda x: x + x.mean((0, 1), keepdim=True)),
+    ("gives each position the largest numbers among the positions", FOURS,
+     lambda x: x.amax(1, keepdim=True).expand_as(x)),
+    ("gives each position the smallest numbers among the positions", FIVES,
+     lambda x: x.amin(1, keepdim=True).expand_as(x)),
 ]  # fmt: skip
 
 
@@ -831,6 +903,11 @@ def _acting(acts, *parts):
             self.parts = nn.ModuleList(parts)
 
         def forward(self, x):
+            if x.dim() != 3 or not x.numel():
+                raise ValueError(
+                    "The module takes an input of shape (batch, tokens, emb)"
+                    f", none of them 0; this one has shape {tuple(x.shape)}."
+                )
             return acts(x, *self.parts)
 
     return Module().eval()

@@ -86,6 +86,8 @@ def activation_curve(name, x, y, slope=None, unit=None):
         )
     if unit is not None:
         description += f" {_told(*unit)}"
+        if not x[0] <= min(unit[0]) <= max(unit[0]) <= x[-1]:
+            description += " Part of its way lies outside this range of x."
     picture = Picture(6, 4, description, (0.8, 0.2, 0.65, 0.4))
     axes = picture.subplots()
     axes.axhline(0, color="black", lw=0.8)
@@ -139,9 +141,10 @@ def _told(inputs, outputs):
         return f"{told} it has not moved, as {why}."
     if abs(end - start) < 0.005:
         return f"{told} it has hardly moved, as the slope there is tiny."
-    if end < start:
+    if end < start and outputs[0] < WANTED:
         return f"{told} the slope is negative, so it was pushed left."
-    return f"{told} it is on its way to the right."
+    side = "left" if end < start else "right"
+    return f"{told} it is on its way to the {side}."
 
 
 def _draw(activation, reach, start, count, derivative):

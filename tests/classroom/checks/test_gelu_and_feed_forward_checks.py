@@ -109,6 +109,8 @@ WRONG_GELU = [
     ("wrong-type", f"({HALF}).tolist()"),
     ("returns-none", "None"),
     ("wrong-values", HALF + " + 0.1"),
+    ("root-of-negative", inner("torch.sqrt(2 / math.pi * (x + 0.044715 * "
+                               "x**3))")),
     ("not-elementwise", f"({HALF}) * (1 if x.dim() == 1 else x.norm())"),
     ("not-elementwise", f"F.dropout({HALF}, 0.5, x.dim() > 1)"),
 ]  # fmt: skip
@@ -630,6 +632,14 @@ WRONG_SLOPES = [
     ("minus-for-plus", f"return {PHI} - x * {BELL}"),
     ("bell-wrong", f"return {RULE.replace('math.sqrt(2 * math.pi)', '1')}"),
     ("bell-wrong", f"return {RULE.replace(' / 2)', ')')}"),
+    ("bell-wrong", f"return {RULE.replace('(2 * math.pi)', '(2) * math.pi')}"
+     ),
+    ("bell-wrong", f"return {PHI} + x * 1 / math.sqrt(2 * math.pi) * "
+     "math.e ** -x**2 / 2"),
+    ("bell-wrong", f"return ({PHI} + x * torch.exp(-(x**2) / 2)) / math.sqrt("
+     "2 * math.pi)"),
+    ("autograd-used", "g = lambda v: v * torch.special.ndtr(v)\nreturn torch."
+     "func.jvp(g, (x,), (torch.ones_like(x),))[1]"),
     ("logarithm-for-bell", "n = torch.distributions.Normal(0.0, 1.0)\n"
      "return n.cdf(x) + x * n.log_prob(x)"),
     ("relu-slope", "return torch.where(x > 0, 1.0, 0.0)"),
@@ -641,8 +651,8 @@ WRONG_SLOPES = [
      "torch.enable_grad():\n    return torch.autograd.grad(F.gelu(y).sum(), "
      "y)[0]"),
     ("autograd-used", f"return {EACH.format('F.gelu')}"),
-    ("ready-made", "return torch.func.jvp(F.gelu, (x,), (torch.ones_like(x),))"
-     "[1]"),
+    ("autograd-used",
+     "return torch.func.jvp(F.gelu, (x,), (torch.ones_like(x),))[1]"),
     ("ready-made",
      "return torch.ops.aten.gelu_backward(torch.ones_like(x), x)"),
     ("difference-quotient", QUOTIENT),
@@ -683,7 +693,7 @@ for b in range(len(x)):
             return False
 return True
 """
-FLAT = "module(x.flatten(0, 1)[:, None]).flatten()"
+ALONE = "torch.cat([module(v[None, None]).flatten() for v in x.flatten(0, 1)])"
 CHANGE = """\
 base = module(x)
 for b in range(x.size(0)):
@@ -716,16 +726,16 @@ return torch.allclose(out, out[:1, :1].expand_as(out), atol=1e-5)
 """
 RIGHT_PROBES = {
     "loops": LOOPS,
-    "flattened": f"return torch.allclose({FLAT}, module(x).flatten(), "
+    "one by one": f"return torch.allclose({ALONE}, module(x).flatten(), "
     "atol=1e-5)",
-    "a tensor": f"return ({FLAT} - module(x).flatten()).abs().max() < 1e-5",
+    "a tensor": f"return ({ALONE} - module(x).flatten()).abs().max() < 1e-5",
     "numpy": "import numpy as np\nwith torch.no_grad():\n    return np."
-    f"allclose({FLAT}.numpy(), module(x).numpy().ravel(), atol=1e-5)",
+    f"allclose({ALONE}.numpy(), module(x).numpy().ravel(), atol=1e-5)",
     "change and shuffle": CHANGE + SHUFFLE,
     "gradients": GRADIENTS,
     "all": "return all(torch.allclose(module(v[None, None])[0, 0], out, "
     "atol=1e-5) for v, out in zip(x.flatten(0, 1), module(x).flatten(0, 1)))",
-    "numbers": f"gap = ({FLAT} - module(x).flatten()).abs().max().item()\n"
+    "numbers": f"gap = ({ALONE} - module(x).flatten()).abs().max().item()\n"
     "return True if gap < 1e-6 else False",
 }
 
@@ -737,12 +747,23 @@ def test_a_right_probe_passes(style):
 
 
 SAME = "return torch.allclose(module(x{0}), module(x){0}, atol=1e-5)"
+ONE_SIDED = LOOPS.replace("not torch.allclose(alone, together[b, t], "
+                          "atol=1e-5)", "({}).max() > 1e-5")  # fmt: skip
 WRONG_PROBES = [
+    ("difference-one-sided", ONE_SIDED.format("alone - together[b, t]")),
+    ("difference-one-sided", ONE_SIDED.format("together[b, t] - alone")),
+    ("only-shuffled", "base = module(x)\n" + SHUFFLE),
+    ("batch-ignored", "return torch.allclose(module(x.flatten(0, 1)[:, None])"
+     ".view_as(x), module(x), atol=1e-5)"),
+    ("batch-ignored", "return torch.allclose(module(x.reshape(1, -1, "
+     "x.size(2))).view_as(x), module(x), atol=1e-5)"),
+    ("exception", LOOPS.replace("x[b : b + 1, t : t + 1]", "x[b, t]").replace(
+        "[0, 0]", "")),
     ("same-answer-for-all", "return module(x).shape == x.shape"),
     ("same-answer-for-all", "return isinstance(module, nn.Linear)"),
     ("same-answer-for-all", LOOPS.replace("1e-5", "10")),
     ("same-answer-for-all", "return torch.equal(module(x), x)"),
-    ("answer-inverted", f"return not torch.allclose({FLAT}, "
+    ("answer-inverted", f"return not torch.allclose({ALONE}, "
      "module(x).flatten(), atol=1e-5)"),
     ("place-ignored", CHANGE + "return True"),
     ("ends-early", LOOPS.replace("\nreturn", "\n        return")),
