@@ -1,5 +1,6 @@
 """Explorer 03: activation functions, and a unit in training on each."""
 
+import numpy as np
 import torch
 from matplotlib.ticker import MaxNLocator
 from torch.nn import functional
@@ -95,7 +96,9 @@ def activation_curve(name, x, y, slope=None, unit=None):
     color = COLORS["feed_forward"]
     axes.plot(x, y, color=color, lw=4, label="value")
     if slope is not None:
-        axes.plot(x, slope, color="black", ls="--", label="derivative")
+        jumps = np.flatnonzero(np.abs(np.diff(slope)) > 0.5) + 1
+        pieces = (np.insert(values, jumps, np.nan) for values in (x, slope))
+        axes.plot(*pieces, color="black", ls="--", label="derivative")
     if unit is not None:
         _dots(axes, *unit)
     axes.set_xlim(x[0], x[-1])

@@ -1,3 +1,4 @@
+import numpy as np
 import pytest
 import torch
 from torch.nn import functional
@@ -56,6 +57,10 @@ def test_the_picture(derivative):
     assert [line.get_linestyle() for line in axes.lines[2:]] == (
         ["-", "--"] if derivative else ["-"]
     )
+    if derivative:  # two pieces, with no line from 0 up to 1
+        dashed = axes.lines[-1].get_ydata()
+        assert set(dashed[~np.isnan(dashed)]) == {0, 1}
+        assert np.isnan(dashed).sum() == 1
     assert axes.get_ylabel() == ("output, slope" if derivative else "output")
     assert ("derivative" in drawn.description) == derivative
     assert drawn.description.startswith("ReLU for x from -2 to 2: lowest")
