@@ -664,9 +664,9 @@ def _look_closer(x, output):
         raise Mistake(
             "root-of-negative",
             "For every negative x your module gives nan, no number; for "
-            "positive x it gives numbers. A root, a logarithm or a broken "
-            "power of a negative number does that. What stands under your "
-            "root?",
+            "positive x it gives numbers. A root, a logarithm or a power "
+            "such as 0.5 of a negative number does that. Which part of your "
+            "formula takes one, and of what?",
         )
     if x.abs().max() > 6 and output.isfinite().all():
         raise Mistake(
@@ -793,7 +793,7 @@ def _blame_bell(x, output, told):
             "bell-wrong",
             f"{told} This fits a bell of {height:.4g} · e^(-{steep:.4g} · "
             "x²) in the second term. At 0 the bell has the height 1/√(2π) = "
-            "0.3989, and e has the power -x²/2. Which bracket is missing?",
+            "0.3989, and e has the power -x²/2.",
         )
 
 
