@@ -138,35 +138,87 @@ def gradients_through_depth(series):
 
 
 @styled
-def activation_curves(x, curves, derivatives=None):
-    """One panel a curve (name → y at each x), all with the same y axis.
+def activation_curves(x, curves, slopes=None):
+    """All curves (name → y at each x) in one panel, lowest points marked.
 
-    `derivatives`, of the same names, are drawn dashed.
+    With `slopes`, of the same names, a second panel below shows them over
+    the same x: a slope that jumps is drawn as pieces with open ends, and the
+    first one is shaded where it is negative.
     """
     x = array(x)
-    lowest = ", ".join(
-        f"{name} {digits(array(y).min())}" for name, y in curves.items()
-    )
+    curves = {name: array(y) for name, y in curves.items()}
+    slopes = {name: array(y) for name, y in (slopes or {}).items()}
+    names = list(curves)
+    lows = {name: _lowest(x, y) for name, y in curves.items()}
+    told = [f"{name} {digits(low)}" for name, (_, low) in lows.items()]
     description = (
-        f"{' beside '.join(curves)} for x from {x[0]:g} to "
-        f"{x[-1]:g}; lowest values: {lowest}."
+        f"{' against '.join(names)} for x from {x[0]:g} to {x[-1]:g}; lowest "
+        f"values: {', '.join(told)}."
     )
-    if derivatives:
-        description += " The derivatives are dashed."
-    picture = Picture(min(9, 1 + 3.6 * len(curves)), 4.2, description)
-    panels = picture.subplots(1, len(curves), sharey=True, squeeze=False)[0]
-    for axes, (name, y) in zip(panels, curves.items(), strict=True):
+    for name in slopes:
+        least, most = digits(slopes[name].min()), digits(slopes[name].max())
+        description += f" The slope of {name} goes from {least} to {most}."
+    picture = Picture(8, 6.8 if slopes else 4.2, description)
+    ratios = [1.25, 1] if slopes else [1]
+    panels = picture.subplots(
+        len(ratios), sharex=True, squeeze=False, height_ratios=ratios
+    )[:, 0]
+    looks = dict(zip(names, _activation_looks(), strict=False))
+    for axes, series in zip(panels, (curves, slopes), strict=False):
         axes.axhline(0, color="black", lw=0.8)
         axes.axvline(0, color="black", lw=0.8)
+        _in_pieces(axes, x, series, looks)
+        _name_curves(axes, x, series, 1 / 7 if series is curves else 6 / 7)
+    for name, (place, low) in lows.items():
+        if low < 0:
+            _mark_lowest(panels, name, place, low)
+    for name in names[:1] if slopes else ():
+        falls = slopes[name] < 0
+        panels[1].fill_between(
+            x, 0, slopes[name], where=falls, hatch="//", ec="black",
+            fc=COLORS["feed_forward"], lw=0, alpha=0.5,
+        )  # fmt: skip
+        panels[1].set_ylim(min(slopes[name]) - 0.3)
+        if falls.any():
+            least = slopes[name].argmin()
+            place = x[least], slopes[name][least]
+            words = f"negative: {name} falls"
+            note(panels[1], words, place, (-16, -8), va="top", ha="center")
+    label_axes(panels[0], "" if slopes else "input x", "output")
+    if slopes:
+        label_axes(panels[1], "input x", "slope")
+    panels[0].set_ylim(min(low for _, low in lows.values()) - 0.6)
+    return picture
+
+
+@styled
+def bent_lines(x, target, panels):
+    """Hidden units' shares of a network's output, and their sum.
+
+    Args:
+        x: the inputs, sorted.
+        target: name → what the sum should be at each x.
+        panels: title → (pieces, sum), where pieces is (len(x), units).
+    """
+    ((wanted, aim),) = target.items()
+    x, aim = array(x), array(aim)
+    description = f"Pieces and their sum beside {wanted}: " + "; ".join(panels)
+    picture = Picture(9, 4.6, f"{description}.")
+    axes_of = picture.subplots(1, len(panels), sharey=True, squeeze=False)[0]
+    for axes, (title, (pieces, total)) in zip(
+        axes_of, panels.items(), strict=True
+    ):
+        axes.axhline(0, color="black", lw=0.8)
+        for n, piece in enumerate(array(pieces).T):
+            label = "_" if n else "one hidden number's part"
+            axes.plot(x, piece, color="#777777", lw=1.8, label=label)
         color = COLORS["feed_forward"]
-        axes.plot(x, array(y), color=color, lw=4, label="value")
-        if derivatives:
-            slope = array(derivatives[name])
-            axes.plot(x, slope, color="black", ls="--", label="derivative")
-        label_axes(axes, "input x", "", name)
-    panels[0].set_ylabel("output, slope" if derivatives else "output")
-    if derivatives:
-        _legend(picture, panels[0], ncols=2)
+        axes.plot(x, array(total), color=color, lw=6, label="sum of all parts")
+        axes.plot(x, aim, color="black", ls="--", label=wanted)
+        label_axes(axes, "input x", "", title)
+    room = 4 * np.abs(aim).max()
+    axes_of[0].set(ylabel="output", ylim=(-room, room))
+    _legend(picture, axes_of[0], ncols=3)
     return picture
 
 
@@ -537,6 +589,68 @@ def draw_parts(axes, parts, sizes, unit, room):
     axes.xaxis.set_major_formatter(lambda size, _: f"{size:,.10g}")
     label_axes(axes, unit, "")
     return bars, numbers
+
+
+def _activation_looks():
+    """The first curve is thick and in the feed-forward's colour."""
+    return [{"color": COLORS["feed_forward"], "lw": 5}, *(
+        {"color": look["color"], "ls": look["ls"]}
+        for look in ({"color": "black", "ls": "--"}, *LINES[2:])
+    )]  # fmt: skip
+
+
+def _in_pieces(axes, x, series, looks):
+    """Lines that break where y jumps, with an open ring at each end.
+
+    Ten points or more are close enough to tell a jump from a steep line.
+    """
+    for name, y in series.items():
+        jumps = np.abs(np.diff(y)) > (0.5 if len(x) >= 10 else np.inf)
+        cuts = np.flatnonzero(jumps) + 1
+        parts = zip(np.split(x, cuts), np.split(y, cuts), strict=True)
+        for at, part in parts:
+            axes.plot(at, part, **looks[name])
+        for cut in cuts:
+            middle = (x[cut - 1] + x[cut]) / 2
+            ring = {"mfc": "white", "mec": "black", "mew": 2, "ls": ""}
+            ends = [y[cut - 1], y[cut]]
+            axes.plot([middle] * 2, ends, "o", ms=9, zorder=4, **ring)
+
+
+def _name_curves(axes, x, series, share):
+    """A name beside each line, the highest one's above it."""
+    at = round(share * (len(x) - 1))
+    order = sorted(series, key=lambda name: -series[name][at])
+    for n, name in enumerate(order):
+        shift, va = ((0, 8), "bottom") if n == 0 else ((0, -9 * n), "top")
+        place = x[at], series[name][at]
+        note(axes, name, place, shift, va=va, ha="center", weight="bold")
+
+
+def _lowest(x, y):
+    """Where y is lowest, between the points of x, and how low."""
+    n = y.argmin()
+    if not 0 < n < len(x) - 1:
+        return x[n], y[n]
+    a, b, c = np.polyfit(x[n - 1 : n + 2] - x[n], y[n - 1 : n + 2], 2)
+    shift = -b / (2 * a) if a > 1e-9 else 0
+    return x[n] + shift, y[n] + b / 2 * shift
+
+
+def _mark_lowest(panels, name, place, low):
+    """A dot and its numbers, and a line down to the slope of 0."""
+    for axes in panels:
+        axes.axvline(place, color="black", ls=":", lw=1.2)
+    panels[0].plot(place, low, "o", color="black", zorder=5)
+    words = f"lowest point of {name}: x = {place:.2f}, output {low:.2f}"
+    words = words.replace("-", "\N{MINUS SIGN}")
+    note(
+        panels[0], words, (place, low), (10, -12), va="top", fontsize=12,
+        bbox=card("white"),
+    )  # fmt: skip
+    for axes in panels[1:]:
+        axes.plot(place, 0, "o", color="black", zorder=5)
+        note(axes, "slope 0 ", (place, 0), (-6, 6), ha="right", fontsize=12)
 
 
 def _mean_and_variance(row):

@@ -10,7 +10,12 @@ notebooks.
 from classroom.checks.attention import multi_head_attention
 from classroom.checks.block import drop_rates, transformer_block
 from classroom.checks.catalogue import EXERCISES
-from classroom.checks.gelu_and_feed_forward import feed_forward, gelu, swiglu
+from classroom.checks.gelu_and_feed_forward import (
+    feed_forward,
+    gelu,
+    gelu_slope,
+    is_position_wise,
+)
 from classroom.checks.generation import batch_prompts, generate, stop_at_end
 from classroom.checks.gpt_skeleton import (
     configuration,

@@ -14,7 +14,8 @@ EXERCISES = {
     "03-gelu-and-feed-forward": {
         "gelu": "MyGELU",
         "feed_forward": "MyFeedForward",
-        "swiglu": "MySwiGLU",
+        "gelu_slope": "my_gelu_slope",
+        "is_position_wise": "my_is_position_wise",
     },
     "04-shortcut-connections": {
         "shortcut": "MyShortcutNetwork",

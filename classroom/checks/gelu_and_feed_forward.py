@@ -1,28 +1,46 @@
-"""Checks of notebook 03: GELU, the feed-forward network and SwiGLU."""
+"""Checks of notebook 03: GELU, its slope, the feed-forward network, and a
+probe for what works position by position."""
 
 import math
 from functools import partial
-from itertools import chain, permutations
+from itertools import combinations, permutations
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.autograd import forward_ad
+from torch.overrides import TorchFunctionMode
 
 import gptlib
-from classroom.checks.edits import BODY, Task, known
+from classroom.checks.edits import BODY, Numbers, Task, blame, known
+from classroom.checks.functions import (
+    attempt,
+    check_signature,
+    judge,
+    left_alone,
+)
 from classroom.checks.guard import exercise
 from classroom.checks.manners import check_manners
 from classroom.checks.modules import (
+    NAN,
     Probe,
     compare,
     construct,
     randomized,
     run,
     runs,
+    settled,
 )
 from classroom.checks.ready_made import check_written_out
 from classroom.checks.result import Mistake
-from classroom.checks.tensors import difference, farthest, same, told_apart
+from classroom.checks.tensors import (
+    difference,
+    farthest,
+    number,
+    same,
+    told_apart,
+)
 
 BATCH, TOKENS = 2, 5
 TIGHT = {"rtol": 1e-5, "atol": 1e-5}  # the exact form is 4.7e-4 away
@@ -50,10 +68,22 @@ def expanded_and_contracted(x, w_in, b_in, w_out, b_out, gelu):
     return y
 
 
-def gated(x, gate, up, down):
-    g, u = x @ gate.T, x @ up.T
-    y = (F.silu(g) * u) @ down.T
-    return y
+def product_rule(x):
+    share = torch.special.ndtr(x)
+    bell = torch.exp(-x * x / 2) / math.sqrt(2 * math.pi)
+    slope = share + x * bell
+    return slope
+
+
+def each_alone(module, x):
+    together = module(x)
+    rows, places = range(x.shape[0]), range(x.shape[1])
+    for row in rows:
+        for place in places:
+            alone = module(x[row : row + 1, place : place + 1])[0, 0]
+            if not same(alone, together[row, place], atol=1e-4):
+                return False
+    return True
 
 
 # What learners take for the right bend: its code, and what to call it.
@@ -222,57 +252,228 @@ FEED_FORWARD_MISTAKES = [
           {" + b_out": ""}),
 ]  # fmt: skip
 
-SWIGLU_MISTAKES = [
-    known("gate-up-swapped",
-          "This fits SiLU on up(x), with gate(x) as it is. Which of the two "
-          "is the gate?",
-          {"F.silu(g) * u": "g * F.silu(u)"}),
-    known("silu-on-both",
-          "This fits SiLU on gate(x) and on up(x). Expected it on the gate.",
-          {" * u": " * F.silu(u)"}),
-    known("silu-after-product",
-          "This fits SiLU of the product. Expected it on the gate, before "
-          "the two are multiplied.",
-          {"F.silu(g) * u": "F.silu(g * u)"}),
-    known("silu-after-product",
-          "This fits SiLU on the gate, and once more on the product. "
-          "Expected it on the gate alone.",
-          {"(F.silu(g) * u)": "F.silu(F.silu(g) * u)"}),
-    known("activation-after-down",
-          "This fits SiLU after the last layer, and none on the gate.",
-          {"F.silu(g)": "g", "return y": "return F.silu(y)"}),
-    known("activation-after-down",
-          "This fits SiLU after the last layer as well. Nothing follows it.",
-          {"return y": "return F.silu(y)"}),
-    known("activation-missing",
-          "This fits a product without any bend: gate(x) is used as it is.",
-          {"F.silu(g)": "g"}),
-    *_other_bends("F.silu(g)", "{}(g)",
-                  "This fits {}, on gate(x). Expected SiLU, x · sigmoid(x)."),
-    known("gelu", "This fits GELU on gate(x). Expected SiLU, x · sigmoid(x).",
-          {"F.silu(g)": "F.gelu(g)"},
-          {"F.silu(g)": "F.gelu(g, approximate='tanh')"}),
-    known("gate-added", "This fits a gate that is added. Expected a product.",
-          {" * u": " + u"}),
-    known("up-unused",
-          "This fits SiLU of the gate alone. What is it multiplied with?",
-          {" * u": ""}),
-    known("gate-unused", "This fits a network without the gate.",
-          {"F.silu(g) * ": ""}),
-    known("gate-used-twice",
-          "This fits SiLU of gate(x) times gate(x) itself. Expected up(x) as "
-          "the other factor.",
-          {" * u": " * g"}),
-    known("up-used-twice",
-          "This fits SiLU of up(x) times up(x). Expected the gate as one "
-          "factor.",
-          {"F.silu(g)": "F.silu(u)"}),
-    known("gate-squared",
-          "This fits SiLU of gate(x) times itself. Expected up(x) as the "
-          "other factor.",
-          {" * u": " * F.silu(g)"}),
-    SHORTCUT,
+GELU_SLOPE_MISTAKES = [
+    known("tanh-form",
+          "This fits the slope of the tanh form, which is right as such. The "
+          "slope of x · Φ(x) was asked for.",
+          {BODY: "return _tanh_slope(x)"}),
+    known("second-term-missing",
+          "This fits Φ(x) alone. The product rule has two terms: Φ has a "
+          "slope, too.",
+          {"share + x * bell": "share"}),
+    known("first-term-missing",
+          "This fits x times the bell alone. The product rule has two terms: "
+          "x has a slope, too.",
+          {"share + x * bell": "x * bell"}),
+    known("slopes-multiplied",
+          "This fits 1 times the bell, the product of the two slopes. The "
+          "slope of a product is a sum: compare the rule.",
+          {"share + x * bell": "bell"}),
+    known("x-missing",
+          "This fits Φ(x) plus the bell. What is the bell multiplied with?",
+          {"x * bell": "bell"}),
+    known("x-on-both",
+          "This fits x · Φ(x) plus x times the bell. What is the slope of x "
+          "itself?",
+          {"= share +": "= x * share +"}),
+    known("factors-swapped",
+          "This fits x · Φ(x) plus the bell. Which factor goes with which "
+          "slope?",
+          {"share + x * bell": "x * share + bell"}),
+    known("value-for-slope",
+          "This fits x · Φ(x) itself. Its slope was asked for.",
+          {"share + x * bell": "x * share"}),
+    known("value-for-slope",
+          "This fits the tanh form of GELU itself. The slope of x · Φ(x) was "
+          "asked for.",
+          {BODY: "return F.gelu(x, approximate='tanh')"}),
+    known("minus-for-plus",
+          "This fits Φ(x) minus x times the bell. Expected a sum.",
+          {"share + x": "share - x"}),
+    known("bell-slope",
+          "This fits Φ(x) plus x times the slope of the bell. The slope of Φ "
+          "is the bell itself.",
+          {"x * bell": "x * (-x * bell)"}),
+    known("terms-multiplied",
+          "This fits Φ(x) times x times the bell. The rule has a sum.",
+          {"share + x": "share * x"}),
+    known("bell-wrong",
+          "This fits a bell without its factor 1/√(2π).",
+          {" / math.sqrt(2 * math.pi)": ""}),
+    known("bell-wrong",
+          "This fits a bell that is divided by 2π, without the root.",
+          {"math.sqrt(2 * math.pi)": "(2 * math.pi)"}),
+    known("bell-wrong",
+          "This fits a bell with √π or √2 · π in place of √(2π).",
+          {"math.sqrt(2 * math.pi)": "math.sqrt(math.pi)"},
+          {"math.sqrt(2 * math.pi)": "(math.sqrt(2) * math.pi)"}),
+    known("bell-wrong",
+          "This fits a bell that is multiplied by √(2π).",
+          {"/ math.sqrt": "* math.sqrt"}),
+    known("bell-wrong",
+          "This fits a bell that has e to the power of -x², without the ½.",
+          {"x * x / 2": "x * x"}),
+    known("bell-wrong",
+          "This fits a bell that has e to the power of +x²/2. It should fall "
+          "to both sides.",
+          {"-x * x": "x * x"},
+          {"-x * x": "(-x) ** 2"}),
+    known("bell-wrong",
+          "This fits a sum that is divided by √(2π) as a whole. The factor "
+          "belongs to the bell alone.",
+          {"share + x": "share / math.sqrt(2 * math.pi) + x"}),
+    known("bell-wrong",
+          "This fits a bell that has e to the power of x/2 or -x/2. Expected "
+          "-x²/2.",
+          {"-x * x": "-x"}, {"-x * x": "x"}),
+    known("logarithm-for-bell",
+          "This fits the bell's logarithm in place of the bell. Is it from "
+          "log_prob?",
+          {"= share + x * bell": "= share + x * bell.log()"}),
+    known("relu-slope",
+          "This fits ReLU's slope, 0 on one side and 1 on the other.",
+          {BODY: "return (x > 0).to(x.dtype)"}),
 ]  # fmt: skip
+
+POSITION_WISE_MISTAKES = [
+    known("same-answer-for-all",
+          "Every module is accepted. What does your function compare? Equal "
+          "shapes show nothing, and a wide tolerance hides much.",
+          {BODY: "return True"}),
+    known("same-answer-for-all",
+          "Every module is refused. Try it on nn.Identity(), and follow the "
+          "comparison.",
+          {BODY: "return False"}),
+    known("exact-comparison",
+          "This fits a comparison without any tolerance. Equal results may "
+          "differ by rounding.",
+          {"not same(alone, together[row, place], atol=1e-4)":
+           "not torch.equal(alone, together[row, place])"}),
+    known("difference-one-sided",
+          "This fits a comparison that sees only differences of one sign. A "
+          "result can be too large or too small.",
+          *({"not same(alone, together[row, place], atol=1e-4)":
+             f"({gap}).max() > 1e-4"}
+            for gap in ("alone - together[row, place]",
+                        "together[row, place] - alone"))),
+    known("answer-inverted",
+          "This fits answers that are turned around: True stands for "
+          "position-wise.",
+          {"return False": "return True", "return True": "return False"}),
+    known("only-last-changed",
+          "This fits a change of the last position alone, with a look at the "
+          "others. What comes before it may never look that far.",
+          {BODY: "return _others_stay(module, x, [-1])"}),
+    known("only-first-changed",
+          "This fits a change of the first position alone, with a look at "
+          "the others. Which modules look forward only?",
+          {BODY: "return _others_stay(module, x, [0])"}),
+    known("only-one-changed",
+          "This fits a change of one position in the middle, with a look at "
+          "the others. Some modules look at one special position.",
+          {BODY: "return _others_stay(module, x, [1])"},
+          {BODY: "return _others_stay(module, x, [x.shape[1] // 2])"}),
+    known("place-ignored",
+          "This fits a change at each position, with a look at the others. "
+          "It misses modules with another rule at each position.",
+          {BODY: "return _others_stay(module, x, range(x.shape[1]))"}),
+    known("place-ignored",
+          "This fits a change at each position, with a look at the others of "
+          "the same sequence. It misses another rule at each position, and "
+          "modules that look at other sequences.",
+          {BODY: "return _others_stay(module, x, range(x.shape[1]), True)"}),
+    known("only-shuffled",
+          "This fits shuffled positions alone. Which modules mix positions, "
+          "in whatever order they come?",
+          {BODY: "return _shuffles(module, x, 1)"}),
+    known("only-shuffled",
+          "This fits shuffled positions and sequences alone. Which modules "
+          "mix them, in whatever order they come?",
+          {BODY: "return _shuffles(module, x, 1, 0)"},
+          {BODY: "return _reordered(module, x)"}),
+    known("batch-ignored",
+          "This fits a test of the positions of each sequence that never "
+          "takes the sequences apart.",
+          {"row : row + 1": ":", "[0, 0]": "[row, 0]"}),
+    known("batch-ignored",
+          "This fits a change at each position and a shuffle of positions, "
+          "without a look at the other sequences.",
+          {BODY: "return _shuffles(module, x, 1) and _others_stay("
+                 "module, x, range(x.shape[1]), True)"}),
+    known("batch-ignored",
+          "This fits a test that sends all vectors in one call, each as a "
+          "sequence of its own, or all as one. They still have company.",
+          *({BODY: f"return _in_other_shape(module, x, x.flatten(0, 1)[{i}])"}
+            for i in (":, None", "None"))),
+    known("neighbors-ignored",
+          "This fits a test that takes the sequences apart, and no positions.",
+          {BODY: "return _rows_alone(module, x)"}),
+    known("one-place-tried",
+          "This fits a test of the first position alone.",
+          {"range(x.shape[1])": "[0]"}),
+    known("one-place-tried",
+          "This fits a test of the last position alone.",
+          {"range(x.shape[1])": "[x.shape[1] - 1]"}),
+    known("one-place-tried",
+          "This fits a test of the first sequence alone.",
+          {"range(x.shape[0])": "[0]"}),
+    known("ends-early",
+          "This fits a loop that ends after the first position. Where does "
+          "`return True` stand?",
+          {"return False\nreturn True": "return False\n        return True"}),
+]  # fmt: skip
+
+
+def _tanh_slope(x):
+    root = math.sqrt(2 / math.pi)
+    bent = torch.tanh(root * (x + 0.044715 * x**3))
+    inner = root * (1 + 3 * 0.044715 * x**2)
+    return 0.5 * (1 + bent) + 0.5 * x * (1 - bent**2) * inner
+
+
+@torch.no_grad()
+def _others_stay(module, x, places, row_alone=False):
+    """Whether a change at a place of the first sequence stays there."""
+    for place in places:
+        changed = x.clone()
+        changed[0, place] += torch.linspace(-1, 2, x.shape[2])
+        moved = (module(changed) - module(x)).abs().amax(-1) > 1e-4
+        moved[0, place] = False
+        if moved[:1].any() if row_alone else moved.any():
+            return False
+    return True
+
+
+@torch.no_grad()
+def _shuffles(module, x, *axes):
+    """Whether reversed inputs give reversed outputs."""
+    return all(
+        (module(x.flip(axis)) - module(x).flip(axis)).abs().max() < 1e-4
+        for axis in axes
+    )
+
+
+@torch.no_grad()
+def _reordered(module, x):
+    """Whether vectors that change places, across sequences, too, take
+    their outputs along."""
+    count = x.shape[0] * x.shape[1]
+    order = torch.randperm(count, generator=torch.Generator().manual_seed(1))
+    moved = module(x.flatten(0, 1)[order].view_as(x))
+    right = module(x).flatten(0, 1)[order].view_as(x)
+    return bool((moved - right).abs().max() < 1e-4)
+
+
+@torch.no_grad()
+def _in_other_shape(module, x, reshaped):
+    gap = module(reshaped).reshape(x.shape) - module(x)
+    return bool(gap.abs().max() < 1e-4)
+
+
+@torch.no_grad()
+def _rows_alone(module, x):
+    rows = torch.cat([module(x[row : row + 1]) for row in range(len(x))])
+    return bool((rows - module(x)).abs().max() < 1e-4)
 
 
 def _gelu(solve):
@@ -292,28 +493,19 @@ def _feed_forward(solve):
     return MyFeedForward
 
 
-def _swiglu(solve):
-    class MySwiGLU(nn.Module):
-        def __init__(self, cfg):
-            super().__init__()
-            width = cfg["emb_dim"]
-            hidden = round(8 * width / 3)
-            self.gate = nn.Linear(width, hidden, bias=False)
-            self.up = nn.Linear(width, hidden, bias=False)
-            self.down = nn.Linear(hidden, width, bias=False)
-
-        def forward(self, x):
-            return solve(x, *self.parameters())
-
-    return MySwiGLU
-
-
 GELU = Task(tanh_form, GELU_MISTAKES, _gelu, **TIGHT)
 FEED_FORWARD = Task(
     expanded_and_contracted, FEED_FORWARD_MISTAKES, _feed_forward,
     in_either_mode=NO_DROPOUT,
 )  # fmt: skip
-SWIGLU = Task(gated, SWIGLU_MISTAKES, _swiglu, in_either_mode=NO_DROPOUT)
+GELU_SLOPE = Task(
+    product_rule, GELU_SLOPE_MISTAKES, lambda solve: lambda x: solve(x),
+    **TIGHT,
+)  # fmt: skip
+POSITION_WISE = Numbers(
+    each_alone, POSITION_WISE_MISTAKES,
+    lambda solve: lambda module, x: solve(module, x),
+)  # fmt: skip
 
 
 # --- the exercises ---------------------------------------------------------
@@ -388,42 +580,63 @@ def feed_forward(cls):
 
 
 @exercise(
-    "Read the formula from the inside: which two layers see x, and what "
-    "sees the product?",
-    "Two layers expand x. One result passes through SiLU, then the two are "
-    "multiplied element by element, then a third layer contracts. For the "
-    "hidden width, look up how Python rounds to the nearest whole number.",
-    "In __init__: hidden = round(8 * d / 3), and gate, up and down as "
-    "nn.Linear with bias=False. In forward: nn.functional.silu of gate(x) "
-    "is one factor; the other one and the last layer are left to you.",
-    task=SWIGLU,
+    "Name the two factors u and v. What is the slope of each, by itself?",
+    "The slope of x is 1, and the slope of Φ(x) is the height of the bell. "
+    "Put the four into the rule. At 0, the result is 0.5.",
+    "Φ(x) is torch.special.ndtr(x). The bell is torch.exp of -x²/2, divided "
+    "by math.sqrt(2 * math.pi). One of the two terms is Φ(x); the other is "
+    "left to you.",
+    task=GELU_SLOPE,
 )
-def swiglu(cls):
-    """Widths, no biases, which branch is bent, the product, positions."""
-    emb_dim, call = 10, "MySwiGLU(cfg)"
-    module = randomized(construct(cls, _cfg(emb_dim), call=call))
-    readings = _gate_up_down(module, emb_dim, call)
-    # 8 · 8 / 3 rounds down, 8 · 10 / 3 up: both must follow the nearest.
-    for width in (8, 768):
-        _gate_up_down(construct(cls, _cfg(width), call=call), width, call)
-    sequences = _sequences(emb_dim)
-    compare(
-        module, SWIGLU, sequences, readings,
-        resort=partial(_check_positions, module),
-        rescues=_rescues(module, emb_dim, _nearest(emb_dim)),
-    )  # fmt: skip
-    check_manners(module, [sequence.x for sequence in sequences])
-    remark = (
-        " A remark: the exercise calls the layers gate, up and down; yours "
-        "have other names."
+def gelu_slope(fn):
+    """The slope of the exact form on -6 … 6, far outside, in any shape."""
+    check_signature(fn, torch.zeros(3), call="my_gelu_slope(x)")
+    module = _as_module(fn)
+    for x, *otherwise in SLOPE_POINTS:
+        _check_slope(module, x, *otherwise)
+    inputs = [2 * torch.randn(s) for s in [(3, 7), (4,), (2, 3, 5), (1,), ()]]
+    for x in inputs:
+        _check_slope(module, x)
+    _check_by_rule(module)
+    check_written_out(
+        module, inputs[0], {"gelu", "gelu_backward"}, "Φ and the bell"
     )
+    check_manners(module, inputs)
     return (
-        f"{emb_dim} features become {_nearest(emb_dim)} in gate and in up "
-        f"(8 becomes {_nearest(8)}); {BATCH} sequences of {TOKENS} tokens "
-        "agree with the reference to 4 digits. Each position stays on its "
-        "own, in both modes, and gradients reach all three layers, of "
-        "4,718,592 parameters at 768 features."
-        f"{remark if len(readings) > 1 else ''}"
+        "on 61 points from -6 to 6 your slope is less than 0.0001 away from "
+        "what autograd finds for x · Φ(x), and also far out and in other "
+        "shapes."
+    )
+
+
+@exercise(
+    "Read the definition in the task again: from what alone may an output "
+    "vector come? How could you give a module that alone?",
+    "Two probes of this notebook together need care: each position, both "
+    "directions, other sequences, another rule at each place. One test "
+    "covers all: compare each vector's output with what the module gives for "
+    "this vector without company.",
+    "together = module(x). In two loops, over sequences and over positions: "
+    "module(x[row : row + 1, place : place + 1]) has the shape (1, 1, emb). "
+    "What must it be close to?",
+    task=POSITION_WISE,
+)
+def is_position_wise(fn):
+    """Answers for modules that mix in many ways, and for some that don't."""
+    call = "my_is_position_wise(module, x)"
+    check_signature(fn, nn.Identity(), torch.zeros(1, 2, 3), call=call)
+    _check_looks_only(fn)
+    cases = _modules()
+    judge(
+        partial(_verdict, fn), POSITION_WISE,
+        [(module, x) for _, module, x in cases],
+        partial(_seen_verdict, fn, cases), _otherwise,
+    )  # fmt: skip
+    return (
+        f"your function judges all {len(cases)} modules as it should: those "
+        "that look back, ahead, at every position or at other sequences, and "
+        "those with another rule at each position, are found; no healthy one "
+        "is refused."
     )
 
 
@@ -447,6 +660,14 @@ def _at_point(x, output, expected):
 
 def _look_closer(x, output):
     """What no known mistake explains: far out, or by its constants."""
+    if output[x < 0].isnan().all() and output[x > 0].isfinite().all():
+        raise Mistake(
+            "root-of-negative",
+            "For every negative x your module gives nan, no number; for "
+            "positive x it gives numbers. A root, a logarithm or a power "
+            "such as 0.5 of a negative number does that. Which part of your "
+            "formula takes one, and of what?",
+        )
     if x.abs().max() > 6 and output.isfinite().all():
         raise Mistake(
             "wrong-far-out",
@@ -492,6 +713,273 @@ def _check_elementwise(module):
                     "other than on that number?",
                 )
     return inputs
+
+
+# --- GELU's slope ----------------------------------------------------------
+
+
+def _as_module(function):
+    """A learner's function as a module, so that it can be judged as one."""
+
+    class Function(nn.Module):
+        def forward(self, x):
+            return function(x)
+
+    return Function()
+
+
+class _Watched(TorchFunctionMode):
+    """Attributes:
+    phi: what Φ, under any of its names, was asked for.
+    recorded: whether something was computed for autograd.
+    """
+
+    PHI = {"special_ndtr", "ndtr", "erf", "erfc", "special_erf", "gelu"}
+
+    def __init__(self):
+        super().__init__()
+        self.phi, self.recorded = [], False
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        result = func(*args, **(kwargs or {}))
+        for tensor in (*args, result):
+            if isinstance(tensor, torch.Tensor) and tensor.requires_grad:
+                self.recorded = True
+        if forward_ad._current_level >= 0:  # jvp: autograd, too
+            self.recorded = True
+        if getattr(func, "__name__", "").split(".")[0] in self.PHI:
+            self.phi.append(args[0].detach())
+        return result
+
+
+def _check_slope(
+    module, x, name="not-elementwise",
+    says="One row of 61 points is right, so what does a number's slope "
+    "depend on, other than on that number?",
+):  # fmt: skip
+    expected = product_rule(x)
+    output = settled(module, GELU_SLOPE, x, expected.shape)
+    if same(output, expected, **TIGHT):
+        return
+    told = difference(output, expected)
+    if x.dim() == 1:
+        told = _at_point(x, output, expected).replace("module", "function")
+    if not output.isfinite().any():
+        raise Mistake(name, f"{told} {NAN}")
+    found = ()
+    if x.numel() > 9:
+        found = GELU_SLOPE.explain(
+            lambda solve: same(output, solve(x), **TIGHT)
+        )
+        if x.dim() == 1 and not found:
+            _blame_bell(x, output, told)
+    blame(found, told, name, says)
+
+
+def _blame_bell(x, output, told):
+    """Undo the rule: the bell's logarithm is a straight line over x²."""
+    share, squares = torch.special.ndtr(x), x.square()
+    bell = (output.detach() - share) / x
+    usable = (x.abs() > 0.3) & (x.abs() < 3) & (bell > 1e-5)
+    if usable.sum() < 4:
+        return
+    table = torch.stack([torch.ones_like(x), -squares], dim=1)[usable]
+    logs = bell[usable].log()[:, None]
+    log_height, steep = torch.linalg.lstsq(table, logs).solution.flatten()
+    height = log_height.exp()
+    if same(share + x * height * torch.exp(-steep * squares), output,
+            rtol=1e-3, atol=1e-4):  # fmt: skip
+        raise Mistake(
+            "bell-wrong",
+            f"{told} This fits a bell of {height:.4g} · e^(-{steep:.4g} · "
+            "x²) in the second term. At 0 the bell has the height 1/√(2π) = "
+            "0.3989, and e has the power -x²/2.",
+        )
+
+
+def _check_by_rule(module):
+    """No autograd, and no quotient of Φ at two places close together."""
+    with _Watched() as watched:
+        module(torch.linspace(-2, 2, 9))
+    if watched.recorded:
+        raise Mistake(
+            "autograd-used",
+            "Your values are right, and autograd finds them. The exercise is "
+            "to write the slope out, by the product rule.",
+        )
+    for one, other in combinations(watched.phi, 2):
+        if one.shape == other.shape:
+            gap = (one.abs() - other.abs()).abs().max()
+            if 0 < gap < 0.2:
+                raise Mistake(
+                    "difference-quotient",
+                    "Your values are right. Your function asks for Φ at two "
+                    f"places {number(gap)} apart, as a difference quotient "
+                    "does. The exercise is to write the slope out, by the "
+                    "product rule.",
+                )
+
+
+SLOPE_POINTS = [
+    Probe(torch.linspace(-6, 6, 61), "wrong-values",
+          "Calculate this point by hand: Φ(x), the bell, and what the rule "
+          "makes of them."),
+    Probe(torch.tensor([30.0, 100.0, -30.0, -100.0]), "wrong-far-out",
+          "From -6 to 6 it is right. Does something grow too large for "
+          "float32 far out?"),
+]  # fmt: skip
+
+
+# --- is it position-wise? --------------------------------------------------
+
+
+FIVES, FOURS = (2, 5, 12), (3, 4, 8)
+# What it does, the input's shape, the module; and the parts that this needs.
+MODULES = [
+    ("is a feed-forward network", FIVES, lambda x, ff: ff(x),
+     lambda: gptlib.FeedForward(_cfg(12))),
+    ("is a linear layer", FIVES, lambda x, one: one(x),
+     lambda: nn.Linear(12, 12)),
+    ("is a layer that rounds a single position in another way", FOURS,
+     lambda x, one: one(x) * (1 + 1.2e-7 * (x.shape[1] > 1)),
+     lambda: nn.Linear(8, 8)),
+    ("norms the features", FIVES, lambda x, norm: norm(5 * x + 3),
+     lambda: nn.LayerNorm(12)),
+    ("multiplies each number with itself", FOURS, lambda x: x * x),
+    ("turns the order of the features around", FOURS, lambda x: x.flip(-1)),
+    ("has dropout, which sleeps in evaluation mode", FIVES,
+     lambda x, one, drop: drop(one(x)),
+     lambda: nn.Linear(12, 12), lambda: nn.Dropout(0.5)),
+    ("is attention that looks back", FIVES, lambda x, one: x + 2 * one(x),
+     lambda: gptlib.MultiHeadAttention(12, 12, 16, 0.0, 3)),
+    ("is attention that looks everywhere", FIVES,
+     lambda x: (x @ x.mT).softmax(-1) @ x),
+    ("norms over the positions", FIVES,
+     lambda x: (x - x.mean(1, keepdim=True))
+     / (x.var(1, keepdim=True, correction=0) + 1e-5).sqrt()),
+    ("adds the mean of all positions", FOURS,
+     lambda x: x + x.mean(1, keepdim=True)),
+    ("gives each position the vector before it", FIVES,
+     lambda x: x.roll(1, 1)),
+    ("adds the vector before it", FOURS,
+     lambda x: x + F.pad(x, (0, 0, 1, 0))[:, :-1]),
+    ("adds the vector after it", FOURS,
+     lambda x: x + F.pad(x, (0, 0, 0, 1))[:, 1:]),
+    ("adds the first vector to all", FIVES, lambda x: x + x[:, :1]),
+    ("adds the last vector to all", FIVES, lambda x: x + x[:, -1:]),
+    ("turns the order of the positions around", FIVES, lambda x: x.flip(1)),
+    ("adds another vector at each position", FIVES,
+     lambda x, table: x + table.weight[: x.shape[1]],
+     lambda: nn.Embedding(16, 12)),
+    ("adds the first vector to the last", FIVES,
+     lambda x: torch.cat([x[:, :-1], x[:, -1:] + x[:, :1]], 1)),
+    ("takes the mean of all sequences away", FOURS,
+     lambda x: x - x.mean(0, keepdim=True)),
+    ("adds the first sequence to all others", FOURS,
+     lambda x: torch.cat([x[:1], x[1:] + x[:1]])),
+    ("turns the order of the sequences around", FIVES, lambda x: x.flip(0)),
+    ("adds the mean of all vectors of all sequences", FIVES,
+     lambda x: x + x.mean((0, 1), keepdim=True)),
+    ("adds the vector before it, or the last of the sequence before", FOURS,
+     lambda x: x + x.flatten(0, 1).roll(1, 0).view_as(x)),
+    ("gives each position the largest numbers among the positions", FOURS,
+     lambda x: x.amax(1, keepdim=True).expand_as(x)),
+    ("gives each position the smallest numbers among the positions", FIVES,
+     lambda x: x.amin(1, keepdim=True).expand_as(x)),
+]  # fmt: skip
+
+
+def _modules():
+    """What it does, a module in evaluation mode, and an input for it."""
+    return [
+        (what, _acting(acts, *(make() for make in parts)),
+         torch.randn(shape))
+        for what, shape, acts, *parts in MODULES
+    ]  # fmt: skip
+
+
+def _acting(acts, *parts):
+    """A module that tells nothing but by what it does."""
+
+    class Module(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.parts = nn.ModuleList(parts)
+
+        def forward(self, x):
+            if x.dim() != 3 or not x.numel():
+                raise ValueError(
+                    "The module takes an input of shape (batch, tokens, emb)"
+                    f", none of them 0; this one has shape {tuple(x.shape)}."
+                )
+            return acts(x, *self.parts)
+
+    return Module().eval()
+
+
+def _check_looks_only(fn):
+    """A probe leaves the module and the input as they are."""
+    module = gptlib.FeedForward(_cfg(12)).eval()
+    x = torch.randn(2, 5, 12)
+    given = x.clone()
+    with left_alone(module):
+        attempt(partial(fn, module, given))
+    if not torch.equal(given, x):
+        raise Mistake(
+            "input-overwritten",
+            "After the call, the input itself has changed. It belongs to the "
+            f"caller. {difference(given, x, 'input')} Change a copy.",
+        )
+
+
+def _verdict(fn, module, x):
+    answer = fn(module, x)
+    if answer is None:
+        raise Mistake(
+            "returns-none",
+            "The function returns None: does every path end in a return?",
+        )
+    if isinstance(answer, torch.Tensor) and answer.numel() == 1:
+        answer = answer.item()
+    if isinstance(answer, (bool, np.bool_)):
+        return bool(answer)
+    shape = ""
+    if isinstance(answer, torch.Tensor):
+        shape = f" of shape {tuple(answer.shape)}"
+    raise Mistake(
+        "wrong-type",
+        f"The answer is of type {type(answer).__name__}{shape}; expected "
+        "True or False for the module as a whole.",
+    )
+
+
+def _seen_verdict(fn, cases, case, outcome, right):
+    """How many are judged wrongly, and what one of them does."""
+    wrong = [
+        (what, verdict)
+        for what, module, x in cases
+        if (verdict := _verdict(fn, module, x)) != each_alone(module, x)
+    ]
+    what, verdict = wrong[0] if wrong else ("", outcome.result)
+    return (
+        f"Judged wrongly of {len(cases)} modules: {len(wrong)}. One that "
+        f"{what} gets {verdict}."
+    )
+
+
+def _otherwise(case, outcome, right):
+    if right.result:
+        return (
+            "healthy-refused",
+            "It is position-wise. Equal results may differ by rounding, and "
+            "a position's output may be anything, as long as it comes from "
+            "this position.",
+        )
+    return (
+        "mixing-missed",
+        "It is not position-wise. Make such a module yourself and follow "
+        "what your function compares.",
+    )
 
 
 # --- the networks' weights -------------------------------------------------
@@ -541,69 +1029,6 @@ def _expansion_and_contraction(module, emb_dim, call):
         for bend in (gptlib.GELU(), F.gelu)
         for w, v in layouts
     ]
-
-
-def _gate_up_down(module, emb_dim, call):
-    """The reading of the weights that their names tell; without names,
-    either expansion may be the gate."""
-    named, vectors = _weights(module, emb_dim, call)
-    ways = _with_gate_and_up_apart(list(named.values()))
-    matrices = ways[0]
-    _check_count(matrices, 3)
-    if vectors:
-        raise Mistake(
-            "bias-present",
-            "Besides the weights, there are parameters of shape "
-            f"{_shapes(vectors)}. Expected three layers without a bias.",
-        )
-    parts = {p: w for name, w in named.items() for p in name.split(".")}
-    roles = "gate", "up", "down"
-    orders = chain.from_iterable(map(permutations, ways))
-    if parts.keys() >= set(roles):
-        orders = [[parts[role] for role in roles]]
-    hidden = _nearest(emb_dim)
-    shapes = [(hidden, emb_dim), (hidden, emb_dim), (emb_dim, hidden)]
-    layouts = _layouts(module, orders, shapes)
-    if not layouts:
-        _blame_widths(matrices, emb_dim)
-    return [dict(zip(roles, each, strict=True)) for each in layouts]
-
-
-def _nearest(emb_dim):
-    return round(8 * emb_dim / 3)
-
-
-def _with_gate_and_up_apart(matrices):
-    """The ways to take gate and up out of a parameter that holds both, twice
-    as large as down: stacked, in halves, or taking turns."""
-    if len(matrices) == 2:
-        down, both = sorted(matrices, key=torch.numel)
-        if both.numel() == 2 * down.numel():
-            axis = both.shape.index(max(both.shape))
-            rows = both.movedim(axis, 0)
-            ways = [rows.chunk(2), (rows[0::2], rows[1::2])]
-            if both.dim() == 3:
-                rows, axis = both.movedim(both.shape.index(2), 0), 0
-                ways = [rows.unbind()]
-            return [[*(w.movedim(0, axis) for w in way), down] for way in ways]
-    return [matrices]
-
-
-def _blame_widths(matrices, emb_dim):
-    exact = 8 * emb_dim / 3
-    seen = {n for matrix in matrices for n in matrix.shape} - {emb_dim}
-    names = {
-        (int(exact),): "width-rounded-down",
-        (int(exact) + 1,): "width-rounded-up",
-        (_nearest(emb_dim),): "layers-swapped",  # the right one of the two
-    }
-    raise Mistake(
-        names.get(tuple(seen), "wrong-width"),
-        f"With emb_dim = {emb_dim}, your weights have shapes "
-        f"{_shapes(matrices)}. 8 · {emb_dim} / 3 is {exact:.2f}: expected "
-        f"{emb_dim} → {_nearest(emb_dim)} for gate and up, "
-        f"{_nearest(emb_dim)} → {emb_dim} for down.",
-    )
 
 
 def _weights(module, emb_dim, call):

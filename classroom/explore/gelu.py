@@ -1,10 +1,11 @@
-"""Explorer 03: activation functions and their derivatives."""
+"""Explorer 03: activation functions, and a unit in training on each."""
 
+import numpy as np
 import torch
 from matplotlib.ticker import MaxNLocator
 from torch.nn import functional
 
-from classroom.explore.explorer import Explorer, choice, steps, switch
+from classroom.explore.explorer import Explorer, choice, slider, steps, switch
 from classroom.picture import (
     COLORS,
     Picture,
@@ -22,15 +23,19 @@ ACTIVATIONS = {
     "SiLU": functional.silu,
 }
 REACHES = [n / 2 for n in range(1, 21)]
+STARTS = [n / 4 for n in range(-24, 13)]
+WANTED, RATE = 1, 0.1  # a unit's output, and the size of its steps
 
 
 def explore_gelu():
-    """The curve of an activation function, with or without derivative."""
+    """The curve of an activation function, and where a unit on it ends."""
     return Explorer(
         _draw,
         {
             "activation": choice("activation", list(ACTIVATIONS)),
             "reach": steps("range of x: ±", REACHES, 3.0),
+            "start": steps("unit starts at x =", STARTS, -0.5),
+            "count": slider("training steps", 200, 0, 300, 10),
             "derivative": switch("derivative"),
         },
     )
@@ -42,15 +47,31 @@ def curve(activation, reach):
     x goes from −reach to reach; `activation` is a key of ACTIVATIONS.
     """
     x = torch.linspace(-reach, reach, 401, dtype=torch.float64)
-    with torch.enable_grad():
-        y = ACTIVATIONS[activation](x.requires_grad_())
-        (slope,) = torch.autograd.grad(y.sum(), x)
-    return x.detach(), y.detach(), slope
+    return x, *_value_and_slope(activation, x)
+
+
+def path(activation, start, count):
+    """Inputs and outputs of a unit that is trained towards an output of 1.
+
+    Each of `count` steps moves the input by −0.1 times the slope of the
+    squared error.
+    """
+    at, inputs, outputs = torch.tensor([start], dtype=torch.float64), [], []
+    for _ in range(count + 1):
+        value, slope = _value_and_slope(activation, at)
+        inputs.append(at.item())
+        outputs.append(value.item())
+        at = at - RATE * 2 * (value - WANTED) * slope
+    return inputs, outputs
 
 
 @styled
-def activation_curve(name, x, y, slope=None):
-    """One activation function, and its derivative dashed if given."""
+def activation_curve(name, x, y, slope=None, unit=None):
+    """One activation function, its derivative dashed, a unit's path in dots.
+
+    Args:
+        unit: its inputs and outputs, from the first step to the last.
+    """
     x, y = array(x), array(y)
     lowest = y.argmin()
     description = (
@@ -64,6 +85,10 @@ def activation_curve(name, x, y, slope=None):
             f" The derivative, dashed, lies between {digits(slope.min())} "
             f"and {digits(slope.max())}."
         )
+    if unit is not None:
+        description += f" {_told(*unit)}"
+        if not x[0] <= min(unit[0]) <= max(unit[0]) <= x[-1]:
+            description += " Part of its way lies outside this range of x."
     picture = Picture(6, 4, description, (0.8, 0.2, 0.65, 0.4))
     axes = picture.subplots()
     axes.axhline(0, color="black", lw=0.8)
@@ -71,7 +96,11 @@ def activation_curve(name, x, y, slope=None):
     color = COLORS["feed_forward"]
     axes.plot(x, y, color=color, lw=4, label="value")
     if slope is not None:
-        axes.plot(x, slope, color="black", ls="--", label="derivative")
+        jumps = np.flatnonzero(np.abs(np.diff(slope)) > 0.5) + 1
+        pieces = (np.insert(values, jumps, np.nan) for values in (x, slope))
+        axes.plot(*pieces, color="black", ls="--", label="derivative")
+    if unit is not None:
+        _dots(axes, *unit)
     axes.set_xlim(x[0], x[-1])
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
@@ -81,6 +110,48 @@ def activation_curve(name, x, y, slope=None):
     return picture
 
 
-def _draw(activation, reach, derivative):
+def _value_and_slope(activation, x):
+    with torch.enable_grad():
+        x = x.detach().requires_grad_()
+        y = ACTIVATIONS[activation](x)
+        (slope,) = torch.autograd.grad(y.sum(), x)
+    return y.detach(), slope
+
+
+def _dots(axes, inputs, outputs):
+    """Where the unit starts (a ring), passes (dots) and ends (a square)."""
+    look = {"ls": "", "mec": "black", "zorder": 5}
+    axes.plot(inputs, outputs, "o", ms=4, mfc="black", **look)
+    axes.plot(
+        inputs[0], outputs[0], "o", ms=11, mfc="white", label="start", **look
+    )
+    axes.plot(
+        inputs[-1], outputs[-1], "s", ms=9, mfc="black", label="end", **look
+    )
+
+
+def _told(inputs, outputs):
+    """What became of the unit, in words."""
+    count, start, end = len(inputs) - 1, inputs[0], inputs[-1]
+    told = (
+        f"After {count} steps the unit that started at x = {start:g} is at "
+        f"x = {end:.2f} and gives {round(outputs[-1], 2) + 0.0:.2f}:"
+    )
+    if abs(outputs[-1] - WANTED) < 0.01:
+        return f"{told} it has arrived at {WANTED}."
+    if end == start:
+        why = "the slope there is 0" if count else "no step was made"
+        return f"{told} it has not moved, as {why}."
+    if abs(end - start) < 0.005:
+        return f"{told} it has hardly moved, as the slope there is tiny."
+    if end < start and outputs[0] < WANTED:
+        return f"{told} the slope is negative, so it was pushed left."
+    side = "left" if end < start else "right"
+    return f"{told} it is on its way to the {side}."
+
+
+def _draw(activation, reach, start, count, derivative):
     x, y, slope = curve(activation, reach)
-    return activation_curve(activation, x, y, slope if derivative else None)
+    unit = path(activation, start, count)
+    shown = slope if derivative else None
+    return activation_curve(activation, x, y, shown, unit)

@@ -147,6 +147,12 @@ DRAW = {
     ),
 }
 
+DRAW["bent_lines"] = lambda: plots.bent_lines(
+    [0, 1, 2],
+    {"wave": [0, 1, 0]},
+    {"with a bend": ([[0, 0], [1, 1], [2, 2]], [0, 2, 4])},
+)
+
 # What stands along the x axes and the y axes; an axis of names needs no more.
 LABELS = {
     "before_and_after": ({"feature"}, {"value"}),
@@ -155,7 +161,8 @@ LABELS = {
         {"layer (1 reads the input)"},
         {"mean |gradient|, log scale"},
     ),
-    "activation_curves": ({"input x"}, {"output, slope"}),
+    "activation_curves": ({"input x"}, {"output", "slope"}),
+    "bent_lines": ({"input x"}, {"output"}),
     "gradient_bars": (
         {"layer (1 reads the input)"},
         {"mean |gradient|, log scale"},
@@ -417,19 +424,46 @@ def test_gradients_through_depth():
 
 def test_activation_curves():
     drawn = DRAW["activation_curves"]()
-    left, right = drawn.axes
-    assert left.get_ylim() == right.get_ylim()
-    assert [axes.get_title() for axes in drawn.axes] == ["GELU", "ReLU"]
-    value, slope = left.lines[2:]
-    assert list(value.get_ydata()) == [-0.1588, 0, 0.8412]
-    assert list(slope.get_ydata()) == [-0.08, 0.5, 1.08]
-    assert value.get_color() == COLORS["feed_forward"]
-    assert (value.get_linestyle(), slope.get_linestyle()) == ("-", "--")
+    above, below = drawn.axes
+    gelu, relu = above.lines[2:4]
+    assert list(gelu.get_ydata()) == [-0.1588, 0, 0.8412]
+    assert gelu.get_color() == COLORS["feed_forward"]
+    assert gelu.get_linewidth() > relu.get_linewidth()
+    assert (gelu.get_linestyle(), relu.get_linestyle()) == ("-", "--")
+    assert list(below.lines[2].get_ydata()) == [-0.08, 0.5, 1.08]
+    for axes in drawn.axes:
+        named = {text.get_text() for text in axes.texts}
+        assert {"GELU", "ReLU"} <= named
     assert "GELU -0.1588, ReLU 0" in drawn.description
+    assert "slope of GELU goes from -0.08000 to 1.080" in drawn.description
     plain = plots.activation_curves([0, 1], {"ReLU": [0, 1]})
-    assert len(plain.axes) == 1 and not plain.legends
-    assert "dashed" not in plain.description
-    assert plain.axes[0].get_ylabel() == "output"
+    assert len(plain.axes) == 1 and "slope" not in plain.description
+
+
+def test_a_slope_that_jumps_is_drawn_in_pieces():
+    x = np.linspace(-3, 3, 100)
+    curves = {"V": (x + 1) ** 2 - 1, "ReLU": np.maximum(x, 0)}
+    slopes = {"V": 0.1 * (x + 1), "ReLU": (x > 0).astype(float)}
+    drawn = plots.activation_curves(x, curves, slopes)
+    rings = [line for line in drawn.axes[1].lines if line.get_mfc() == "white"]
+    (ring,) = rings
+    assert list(ring.get_ydata()) == [0, 1]
+    assert list(ring.get_xdata()) == pytest.approx([0, 0])
+    words = " ".join(text.get_text() for text in drawn.axes[0].texts)
+    assert "lowest point of V: x = −1.00, output −1.00" in words
+
+
+def test_bent_lines():
+    drawn = DRAW["bent_lines"]()
+    (axes,) = drawn.axes
+    first, second, total, target = axes.lines[1:]
+    assert list(first.get_ydata()) == [0, 1, 2]
+    assert list(total.get_ydata()) == [0, 2, 4]
+    assert total.get_linewidth() > first.get_linewidth()
+    assert target.get_linestyle() == "--"
+    assert axes.get_title() == "with a bend"
+    labels = [text.get_text() for text in drawn.legends[0].get_texts()]
+    assert labels == ["one hidden number's part", "sum of all parts", "wave"]
 
 
 def test_gradient_bars():

@@ -60,8 +60,9 @@ CLASS = {
         "right": right(FEED),
         "wrong": {"exercise-gelu": "class MyGELU(nn.ReLU):\n    pass"},
         "stub": {"point-gelu": "pass"},
-        "endless": right(FEED) | {"exercise-swiglu": LOOP},
-        "dying": right(FEED) | {"exercise-swiglu": "bytearray(8 * 1024**3)"},
+        "endless": right(FEED) | {"exercise-is-position-wise": LOOP},
+        "dying": right(FEED)
+        | {"exercise-gelu-slope": "bytearray(8 * 1024**3)"},
     },
 }
 POINTS = {

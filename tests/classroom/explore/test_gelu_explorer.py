@@ -1,9 +1,15 @@
+import numpy as np
 import pytest
 import torch
 from torch.nn import functional
 
 from classroom.explore import explore_gelu
-from classroom.explore.gelu import ACTIVATIONS, activation_curve, curve
+from classroom.explore.gelu import (
+    ACTIVATIONS,
+    activation_curve,
+    curve,
+    path,
+)
 
 TORCH = {
     "GELU, tanh form": lambda x: functional.gelu(x, approximate="tanh"),
@@ -51,6 +57,53 @@ def test_the_picture(derivative):
     assert [line.get_linestyle() for line in axes.lines[2:]] == (
         ["-", "--"] if derivative else ["-"]
     )
+    if derivative:  # two pieces, with no line from 0 up to 1
+        dashed = axes.lines[-1].get_ydata()
+        assert set(dashed[~np.isnan(dashed)]) == {0, 1}
+        assert np.isnan(dashed).sum() == 1
     assert axes.get_ylabel() == ("output, slope" if derivative else "output")
     assert ("derivative" in drawn.description) == derivative
     assert drawn.description.startswith("ReLU for x from -2 to 2: lowest")
+
+
+BORDERS = {
+    "ReLU": 0,
+    "GELU, tanh form": -0.7525,
+    "GELU, exact form": -0.7518,
+    "SiLU": -1.2785,
+}
+
+
+@pytest.mark.parametrize("name", ACTIVATIONS)
+def test_a_unit_arrives_from_above_the_lowest_point_only(name):
+    border = BORDERS[name]
+    for start in (border + 0.02, border + 0.5, 3):
+        inputs, outputs = path(name, start, 300)
+        assert len(inputs) == 301 and inputs[0] == start
+        assert outputs[-1] == pytest.approx(1, abs=0.01), start
+    for start in (border - 0.02, border - 0.5, -6):
+        inputs, outputs = path(name, start, 300)
+        assert inputs[-1] <= start and outputs[-1] < 0.01, start
+
+
+@pytest.mark.parametrize(
+    "name, start, count, words",
+    [
+        ("ReLU", -0.5, 200, "has not moved, as the slope there is 0"),
+        ("ReLU", 0.5, 200, "has arrived at 1"),
+        ("GELU, tanh form", -0.5, 200, "x = 1.14 and gives 1.00: it has arr"),
+        ("GELU, tanh form", -1.0, 200, "x = -2.99 and gives 0.00: the slope"),
+        ("GELU, tanh form", -6.0, 200, "hardly moved, as the slope there is"),
+        ("GELU, tanh form", -0.5, 0, "no step was made"),
+        ("SiLU", -1.0, 10, "on its way to the right"),
+        ("ReLU", 3.0, 10, "1.21: it is on its way to the left."),
+        ("SiLU", -3.0, 200, "Part of its way lies outside this range of x."),
+    ],
+)
+def test_the_words_on_the_unit(name, start, count, words):
+    x, y, _ = curve(name, 3)
+    drawn = activation_curve(name, x, y, unit=path(name, start, count))
+    assert words in drawn.description
+    assert "-0.00" not in drawn.description
+    labels = [t.get_text() for t in drawn.axes[0].get_legend().get_texts()]
+    assert labels == ["value", "start", "end"]
