@@ -9,6 +9,7 @@ outcome; `python -m classroom.checks PATH…` checks a folder of notebooks.
 from classroom.checks.attention import multi_head_attention
 from classroom.checks.block import drop_rates, post_norm, transformer_block
 from classroom.checks.catalogue import EXERCISES
+from classroom.checks.deep_stacks import signal_per_layer, thirty_layers
 from classroom.checks.gelu_and_feed_forward import feed_forward, gelu, swiglu
 from classroom.checks.generation import batch_prompts, generate, stop_at_end
 from classroom.checks.gpt_skeleton import (
@@ -21,7 +22,7 @@ from classroom.checks.layer_normalization import layer_norm, rms_norm
 from classroom.checks.model import broken_models, gpt_model
 from classroom.checks.parameters import fit_xl, parameter_count
 from classroom.checks.result import CheckResult
-from classroom.checks.shortcut_connections import shortcut, vanishing_depth
+from classroom.checks.shortcut_connections import shortcut
 
 __all__ = ["CheckResult", "hint"]
 __all__ += [name for checks in EXERCISES.values() for name in checks]
