@@ -152,7 +152,7 @@ def gradient_bars(without, with_shortcut):
         f"them, {_times(rise)} as much; in the last {digits(plain[-1])} and "
         f"{digits(short[-1])}."
     )
-    picture = Picture(9.5, 5.6, description)
+    picture = Picture(9, 5.6, description)
     axes = picture.subplots()
     bottom, top = _decades(plain, short)
     width = 0.34 if len(plain) <= 10 else 0.25  # room for the numbers
@@ -181,10 +181,9 @@ def gradient_bars(without, with_shortcut):
     names = [_layer(name) for name in without]
     axes.set_xticks(shown, [names[n] for n in shown])
     _log_grid(axes, bottom)
-    label_axes(axes, "layer (1 reads the input)", "mean |gradient|")
+    label_axes(axes, "layer (1 reads the input)", "mean |gradient|, log scale")
     axes.set_title(
-        f"log scale: each line is 10 times the one below, "
-        f"the bars start at {_power(bottom)}",
+        f"Each line is 10 times the one below; bars start at {_power(bottom)}",
         fontsize=12,
         loc="left",
     )
@@ -206,7 +205,7 @@ def gradient_lines(series, ylabel="mean |gradient|"):
     description = (
         f"{sentence(ylabel)} in layer 1 and in layer {depth}: {ends}."
     )
-    picture = Picture(9.5, 5.2, description)
+    picture = Picture(9, 5.2, description)
     axes = picture.subplots()
     bottom, top = _decades(*series.values())
     axes.set_yscale("log")
@@ -249,7 +248,7 @@ def loss_curves(series, mark):
     description = (
         f"Loss after {steps:,} steps: {ends}; {mark[0]} {mark[1]:.2f}."
     )
-    picture = Picture(9.5, 4.6, description)
+    picture = Picture(9, 4.6, description)
     axes = picture.subplots()
     axes.axhline(mark[1], color="black", lw=1)
     note(
