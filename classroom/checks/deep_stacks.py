@@ -14,7 +14,13 @@ from classroom.checks.edits import Task, blame, known
 from classroom.checks.functions import attempt, check_signature, left_alone
 from classroom.checks.guard import exercise
 from classroom.checks.manners import check_manners
-from classroom.checks.modules import Probe, compare, construct, randomized
+from classroom.checks.modules import (
+    Probe,
+    compare,
+    construct,
+    randomized,
+    runs,
+)
 from classroom.checks.parts import check_names
 from classroom.checks.result import Mistake
 from classroom.checks.tensors import number, same
@@ -34,6 +40,14 @@ def signals(model, x):
         hook.remove()
     gradients = torch.autograd.grad(loss, inputs)
     return [gradient.abs().mean().item() for gradient in gradients]
+
+
+def joined(model, x, use_shortcut):
+    """What a loop over the layers gives that leaves out their model."""
+    for layer in model.layers:
+        out = layer(x)
+        x = x + out if use_shortcut and x.shape == out.shape else out
+    return x
 
 
 ONE = "gradient.abs().mean().item()"
@@ -85,6 +99,15 @@ SIGNAL_MISTAKES = [
           "The numbers are right, but the last layer's stands first. Expected "
           "the first layer's first.",
           {ALL: "gradient in gradients[::-1]]"}),
+    known("joined-by-hand",
+          "This fits layers that are joined by a loop of your own, with a "
+          "shortcut wherever shapes agree. Let the model itself run, and "
+          "listen.",
+          {"model(x)": "joined(model, x, True)"}),
+    known("joined-by-hand",
+          "This fits layers that are joined by a loop of your own, without a "
+          "shortcut. Let the model itself run, and listen.",
+          {"model(x)": "joined(model, x, False)"}),
     known("share-not-signal",
           "This fits each signal divided by the last one. Expected the signal "
           "itself.",
@@ -130,6 +153,17 @@ class _Other(nn.Module):
         return x
 
 
+class _Step(nn.Module):
+    """A layer without parts that can be counted through."""
+
+    def __init__(self):
+        super().__init__()
+        self.mix = nn.Linear(4, 4)
+
+    def forward(self, x):
+        return torch.tanh(self.mix(x))
+
+
 def _steps(count):
     return [
         nn.Sequential(nn.Linear(4, 4), gptlib.GELU()) for _ in range(count)
@@ -173,8 +207,8 @@ def _others():
             (_steps(6), lambda norm, f, x, first: first + f(x), texts),
         "a single layer":
             (_steps(1), lambda norm, f, x, first: f(x), rows),
-        "an input that is doubled first":
-            (_steps(2), lambda norm, f, x, first: f(2 * x), rows),
+        "layers of a class of their own":
+            ([_Step(), _Step()], lambda norm, f, x, first: f(2 * x), rows),
     }  # fmt: skip
     return {
         f"a network with {name}": (_Other(layers, join), x)
@@ -332,8 +366,8 @@ THIRTY = Task(summed, LAYER_MISTAKES, _thirty)
 def signal_per_layer(fn):
     """The notebook's networks, others, and what is left behind."""
     _check_signals(fn, _notebooks(), partial(_unexplained, fn))
-    _check_signals(fn, others := _others(), _rewritten)
-    for name, (model, x) in others.items():
+    _check_signals(fn, _others(), _rewritten)
+    for name, (model, x) in (others := _others()).items():
         _check_left_alone(fn, name, model, x)
     return (
         f"{len(_notebooks())} networks of the notebook and {len(others)} that "
@@ -362,8 +396,8 @@ def thirty_layers(cls):
     for width, depth in ((6, 4), (5, 7), (1, 1)):
         module = _made(cls, width, depth)
         randomized(module)
-        readings = [_reading(module, form) for form in ("tanh", "none")]
         probes = _probes(width)
+        readings = _readings(module, probes[0].x)
         compare(module, THIRTY, probes, readings)
         check_manners(module, [probe.x for probe in probes])
     if len(_linears(construct(cls, 4, call="MyThirtyLayers(4)"))) != 30:
@@ -384,8 +418,7 @@ def _check_signals(fn, networks, otherwise):
     check_signature(fn, None, None, call=call)
     made = {}
     for name, (model, x) in networks.items():
-        outcome = attempt(lambda m=model, x=x: fn(m, x))
-        _drop_hooks(model)
+        outcome = attempt(fn, model, x)
         made[name] = outcome.error or _numbers(outcome.result, name)
     wrong = [n for n in made if not _fits(made, networks, signals, [n])]
     if not wrong:
@@ -396,7 +429,8 @@ def _check_signals(fn, networks, otherwise):
     wanted = signals(*networks[wrong[0]])
     told = made[wrong[0]]
     if isinstance(told, Exception):
-        seen = f"For {wrong[0]}, it stops with {type(told).__name__}: {told}"
+        what = f"{type(told).__name__}: {told}".rstrip(".")
+        seen = f"For {wrong[0]}, it stops with {what}."
     else:
         seen = (
             f"For {wrong[0]} the answer is {_list(told)}; expected "
@@ -456,10 +490,10 @@ def _unexplained(fn, told, wanted):
             "input-without-gradient",
             "Some tensor asks for no gradient. No parameter stands before "
             "the first layer, so nothing asks for a gradient of its input "
-            "unless you do. Is gradient switched off on the way, as by "
+            "unless you do. Are gradients switched off on the way, as by "
             "no_grad or detach?",
         )
-    if isinstance(told, AttributeError) and "NoneType" in text:
+    if isinstance(told, Exception) and "NoneType" in text:
         return (
             "gradient-not-kept",
             "Something is None. Only parameters keep their .grad by "
@@ -539,19 +573,28 @@ def _list(values):
 # --- thirty layers -------------------------------------------------------
 
 
+PARTS = {
+    "layers": ("layers-missing", "where the layers go"),
+    "final_norm": ("final-norm-missing", "the norm after the last sum"),
+    "out_head": ("out-head-missing", "the Linear to one value"),
+}
+
+
 def _made(cls, width, depth):
     """A learner's network, with all its parts."""
     call = f"MyThirtyLayers({width}, {depth})"
     torch.manual_seed(width)
     module = construct(cls, width, depth, call=call)
-    check_names(
-        module,
-        {
-            "layers": ("layers-missing", "where the layers go"),
-            "final_norm": ("final-norm-missing", "the norm after the sum"),
-            "out_head": ("out-head-missing", "the Linear to one value"),
-        },
-    )
+    has = [name for name, _ in module.named_children()]
+    missing = [name for name in PARTS if not hasattr(module, name)]
+    if missing and set(has) <= set(PARTS):
+        raise Mistake(
+            f"{missing[0].replace('_', '-')}-missing",
+            f"Your module has no {' and no '.join(missing)}; it has "
+            f"{', '.join(has) or 'no parts'}. Compare with the exercise's "
+            "list.",
+        )
+    check_names(module, PARTS)
     linears, norms = _linears(module), _norms(module.layers)
     for found, what in ((linears, "weight matrices"), (norms, "norms")):
         if len(found) != depth:
@@ -560,6 +603,12 @@ def _made(cls, width, depth):
                 f"{call} has {len(found)} {what} in layers; expected {depth}, "
                 "one for each layer and each its own.",
             )
+    if len(_norms(module.final_norm)) != 1:
+        raise Mistake(
+            "part-missing",
+            f"final_norm, a {type(module.final_norm).__name__}, holds no "
+            "layer norm's scale and shift.",
+        )
     shapes = {tuple(weight.shape) for weight, _ in linears}
     head = [tuple(p.shape) for p in module.out_head.parameters()]
     if shapes != {(width, width)} or head != [(1, width), (1,)]:
@@ -609,8 +658,17 @@ def _norms(module):
     return found
 
 
+def _readings(module, x):
+    """The solution's other arguments, the nearer form of GELU first."""
+    readings = [_reading(module, form) for form in ("tanh", "none")]
+    if runs(module, x.clone()) and torch.is_tensor(y := module(x.clone())):
+        gaps = [(y - summed(x, **r)).abs().max().item() for r in readings]
+        if gaps[1] < gaps[0]:
+            readings.reverse()
+    return readings
+
+
 def _reading(module, form):
-    """The solution's other arguments."""
     norms, linears = _norms(module.layers), _linears(module)
     (final,) = _norms(module.final_norm)
     return {
