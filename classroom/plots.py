@@ -180,10 +180,11 @@ def gradient_bars(without, with_shortcut):
         picture.legend(handles=keys, loc="outside upper center", ncols=2)
     names = [_layer(name) for name in without]
     axes.set_xticks(shown, [names[n] for n in shown])
-    _log_grid(axes, bottom)
+    step = _power(_log_grid(axes, bottom))
     label_axes(axes, "layer (1 reads the input)", "mean |gradient|, log scale")
     axes.set_title(
-        f"Each line is 10 times the one below; bars start at {_power(bottom)}",
+        f"Each line is {step} times the one below; "
+        f"bars start at {_power(bottom)}",
         fontsize=12,
         loc="left",
     )
@@ -582,14 +583,17 @@ RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def _log_grid(axes, bottom):
-    """Some eight powers of ten, with light lines, and no ticks between."""
+    """Some eight powers of ten, with light lines, and no ticks between;
+    returns how many times as high each one is."""
     first = round(math.log10(bottom))
     last = math.floor(math.log10(axes.get_ylim()[1]) + 1e-9)
-    powers = range(first, last + 1, math.ceil((last - first + 1) / 8))
+    step = math.ceil((last - first + 1) / 8)
+    powers = range(first, last + 1, step)
     ticks = [10.0**power for power in powers]
     axes.set_yticks(ticks, [_power(tick) for tick in ticks])
     axes.minorticks_off()
     axes.grid(axis="y", color=LIGHT)
+    return 10.0**step
 
 
 def _times(factor):

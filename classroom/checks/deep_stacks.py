@@ -197,7 +197,8 @@ def _others():
         "a single layer":
             (_steps(1), lambda norm, f, x, first: f(x), rows),
         "Linear layers alone":
-            ([nn.Linear(4, 4), nn.Linear(4, 4)], lambda norm, f, x, first: f(2 * x), rows),
+            ([nn.Linear(4, 4), nn.Linear(4, 4)],
+             lambda norm, f, x, first: f(2 * x), rows),
     }  # fmt: skip
     return {
         f"a network with {name}": (_Other(layers, join), x)

@@ -419,7 +419,10 @@ def test_gradient_bars():
     assert printed[5:10] == ["0.2217", "0.2069", "0.3290", "0.2666", "1.326"]
     named = [text for text in printed[10:] if text]
     assert named == ["without", "with shortcuts", "× 1,099"]
-    assert "bars start at 0.00001" in axes.get_title(loc="left")
+    title = "Each line is 10 times the one below; bars start at 0.00001"
+    assert axes.get_title(loc="left") == title
+    (many,) = deep(30).axes
+    assert "Each line is 10⁶ times" in many.get_title(loc="left")
     assert axes.get_ylim()[0] == pytest.approx(1e-5)
     assert names(axes.yaxis)[:2] == ["0.00001", "0.0001"]
     assert names(axes.xaxis) == ["1", "2", "3", "4", "5"]
