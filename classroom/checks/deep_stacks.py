@@ -419,7 +419,7 @@ def _check_signals(fn, networks, otherwise):
     wanted = signals(*networks[wrong[0]])
     told = made[wrong[0]]
     if isinstance(told, Exception):
-        what = f"{type(told).__name__}: {told}".rstrip(".")
+        what = f"{type(told).__name__}: {told}".split(". ")[0].rstrip(".")
         seen = f"For {wrong[0]}, it stops with {what}."
     else:
         seen = (
@@ -490,6 +490,9 @@ def _unexplained(fn, told, wanted):
             "themselves; a tensor in the middle does if you call "
             "retain_grad() before backward().",
         )
+    for piece, name, says in STOPS if isinstance(told, Exception) else ():
+        if piece in text:
+            return name, says
     if isinstance(told, Exception):
         raise told
     if len(told) != len(wanted):
@@ -501,6 +504,21 @@ def _unexplained(fn, told, wanted):
         "wrong-values",
         "Compare with the notebook's `signals` on the same network.",
     )
+
+
+STOPS = [
+    ("not have been used", "not-in-graph",
+     "The loss does not depend on a tensor of your list: is it a copy of what "
+     "the layer reads, or from another run of the model?"),
+    ("a second time", "graph-used-up",
+     "The first walk back throws away what the second needs. Can one walk "
+     "bring all the gradients?"),
+    ("but got tuple", "tuple-kept",
+     "What enters comes to your hook in a tuple, with the tensor inside."),
+    ("positional argument", "hook-called-otherwise",
+     "If this is your hook: PyTorch calls one that runs before a layer with "
+     "two values, one that runs after it with three."),
+]  # fmt: skip
 
 
 def _rewritten(told, wanted):
@@ -516,10 +534,19 @@ def _check_left_alone(fn, name, model, x):
     """Nothing stays: hooks, gradients, modes, marks on the input."""
     for p in model.parameters():
         p.grad = torch.ones_like(p)
-    given = x.clone()
+    given, held = x.clone(), [{*vars(part)} for part in model.modules()]
     with left_alone(model):
         for _ in range(2):
             told = _numbers(fn(model, given), name)
+    new = [{*vars(part)} for part in model.modules()]
+    if new != held:
+        more = set().union(*new).difference(*held)
+        raise Mistake(
+            "model-changed",
+            f"After the call, parts of {name} have other attributes than "
+            f"before{': ' if more else ''}{', '.join(sorted(more))}. Leave "
+            "the model as you found it.",
+        )
     if _drop_hooks(model):
         raise Mistake(
             "hooks-left",
@@ -586,12 +613,15 @@ def _made(cls, width, depth):
         )
     check_names(module, PARTS)
     linears, norms = _linears(module), _norms(module.layers)
-    for found, what in ((linears, "weight matrices"), (norms, "norms")):
+    for found, what in (
+        (linears, "weight matrices"),
+        (norms, "norms with scale and shift"),
+    ):
         if len(found) != depth:
             raise Mistake(
                 "wrong-number-of-layers" if found else "part-missing",
-                f"{call} has {len(found)} {what} in layers; expected {depth}, "
-                "one for each layer and each its own.",
+                f"In {call}, the number of {what} in layers is {len(found)}; "
+                f"expected {depth}, one for each layer and each its own.",
             )
     if len(_norms(module.final_norm)) != 1:
         raise Mistake(
@@ -683,18 +713,19 @@ def _probes(width):
 def _check_start(module, width, depth):
     """Weights and biases start as a Linear's do, divided by √depth."""
     weights, biases = zip(*_linears(module), strict=True)
-    usual, root = 1 / math.sqrt(width), math.sqrt(depth)
+    usual = 1 / math.sqrt(width)
     reach = [p.abs().max().item() / usual for p in weights]
-    _check_factor("weights", max(reach), width, depth)
-    _check_factor("biases", _reach(biases) / usual, width, depth, 0.85)
-    if min(reach) * root < 0.85:
+    if min(reach) < 0.85 * max(reach):
         raise Mistake(
             "start-differs",
             f"With depth {depth}, some layers' weights reach "
             f"{number(max(reach) * usual)} and others' only "
-            f"{number(min(reach) * usual)}. Expected the same divisor "
-            "for all.",
+            f"{number(min(reach) * usual)}; expected about "
+            f"{number(usual / math.sqrt(depth))} in all: what a new Linear "
+            "draws, with one divisor.",
         )
+    _check_factor("weights", max(reach), width, depth)
+    _check_factor("biases", _reach(biases) / usual, width, depth, 0.85)
     head = _reach(module.out_head.parameters()) / usual
     if not 0.6 < head <= 1.001:
         raise Mistake(

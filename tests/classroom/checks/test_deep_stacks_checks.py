@@ -258,6 +258,13 @@ def test_each_wrong_signal_is_named(name, pairs):
 def my_signal_per_layer(model, x):
     return list(gptlib.gradient_means(model, x).values())
 """),
+        ("model-changed", changed(
+            SIGNAL,
+            ("layer.register_forward_pre_hook(lambda _, args: "
+             "inputs.append(args[0]))",
+             "setattr(layer, 'forward', lambda a, old=layer.forward: "
+             "(inputs.append(a), old(a))[1])"),
+            ("        handle.remove()", "        pass"))),
         ("remembers-calls", """
 inputs = []
 """
@@ -273,6 +280,28 @@ def test_each_other_wrong_signal_is_named(name, source):
         assert result.status == "failed", result
         return
     assert (result.status, result.mistake) == ("failed", name), result
+
+
+@pytest.mark.parametrize(
+    "name, words, pairs",
+    [
+        ("not-in-graph", "a copy of what", [("args[0])", "args[0].clone())")]),
+        ("not-in-graph", "another run", [
+            ("model(x).pow(2).mean()",
+             "F.mse_loss(model(x), 0 * model(x).detach())")]),
+        ("tuple-kept", "in a tuple", [("args[0])", "args)")]),
+        ("hook-called-otherwise", "with two values", [("_, args", "args")]),
+        ("hook-called-otherwise", "with three", [("_pre_hook", "_hook")]),
+        ("graph-used-up", "one walk", [
+            ("torch.autograd.grad(loss, inputs)",
+             "[torch.autograd.grad(loss, i)[0] for i in inputs]")]),
+    ],
+)  # fmt: skip
+def test_what_stops_the_signal_is_told(name, words, pairs):
+    fn = made(changed(SIGNAL, *pairs), "my_signal_per_layer")
+    result = signal_per_layer(fn)
+    assert (result.status, result.mistake) == ("failed", name), result
+    assert words in result.message and len(result.message) < 450
 
 
 # --- thirty_layers -------------------------------------------------------
@@ -526,6 +555,11 @@ SLIPS = [
     ("start-differs", THIRTY, [
         (DIVIDED, "                nn.init.normal_(linear.weight, std=0.02)\n"
          "                linear.bias.zero_()\n")]),
+    ("start-differs", THIRTY, [  # only the first layer's is the usual one
+        ("for _ in", "for i in"), ("depth**0.5", "(i + 1) ** 0.5")]),
+    ("part-missing", THIRTY, [
+        ("norm = gptlib.LayerNorm(width)",
+         "norm = nn.LayerNorm(width, elementwise_affine=False)")]),
     ("norm-start-differs", THIRTY, [
         (DIVIDED, DIVIDED.replace("bias /=", "bias /=") +
          "                self.layers.apply(lambda m: None)\n"),
