@@ -180,14 +180,9 @@ def gradient_bars(without, with_shortcut):
         picture.legend(handles=keys, loc="outside upper center", ncols=2)
     names = [_layer(name) for name in without]
     axes.set_xticks(shown, [names[n] for n in shown])
-    step = _power(_log_grid(axes, bottom))
     label_axes(axes, "layer (1 reads the input)", "mean |gradient|, log scale")
-    axes.set_title(
-        f"Each line is {step} times the one below; "
-        f"bars start at {_power(bottom)}",
-        fontsize=12,
-        loc="left",
-    )
+    says = f"{_log_grid(axes, bottom)}; bars start at {_power(bottom)}"
+    axes.set_title(says, fontsize=12, loc="left")
     return picture
 
 
@@ -231,7 +226,7 @@ def gradient_lines(series, ylabel="mean |gradient|"):
     axes.set_xlim(0.4, depth + 0.6)
     every = 1 if depth <= 12 else 5 * math.ceil(depth / 50)
     axes.set_xticks(sorted({1, *range(every, depth + 1, every)}))
-    _log_grid(axes, bottom)
+    axes.set_title(_log_grid(axes, bottom), fontsize=12, loc="left")
     label_axes(axes, "layer (1 reads the input)", f"{ylabel}, log scale")
     return picture
 
@@ -584,7 +579,7 @@ RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 def _log_grid(axes, bottom):
     """Some eight powers of ten, with light lines, and no ticks between;
-    returns how many times as high each one is."""
+    returns in words how many times as high each one is."""
     first = round(math.log10(bottom))
     last = math.floor(math.log10(axes.get_ylim()[1]) + 1e-9)
     step = math.ceil((last - first + 1) / 8)
@@ -593,7 +588,8 @@ def _log_grid(axes, bottom):
     axes.set_yticks(ticks, [_power(tick) for tick in ticks])
     axes.minorticks_off()
     axes.grid(axis="y", color=LIGHT)
-    return 10.0**step
+    times = f"{10**step:,}" if step < 6 else _power(10.0**step)
+    return f"Each line is {times} times the one below"
 
 
 def _times(factor):
