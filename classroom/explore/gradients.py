@@ -169,8 +169,26 @@ def _draw(depth, width, seed, shortcut, norm):
     norms = " with norms" if norm else ""
     summary = f"{layers} of width {width}{norms}, seed {seed}"
     picture = gradient_levels(means, other, shortcut, summary)
-    picture.description += _why_zero(depth, width, seed, shortcut, norm)
+    setting = depth, width, seed, shortcut, norm
+    picture.description += _why_zero(*setting) or _about_norms(*setting)
     return picture
+
+
+def _about_norms(depth, width, seed, shortcut, norm):
+    """What norms do to the network without shortcuts, if it is seen."""
+    plain = gradients(depth, width, seed, False, norm)
+    if not norm or depth < 10 or not plain[0]:
+        return ""
+    if plain[0] > 1e-3 * plain[-1]:
+        return (
+            " With norms, the network without shortcuts keeps a gradient, "
+            "too: where a norm divides by a small spread, it makes the values "
+            "larger, and the signal on its way back."
+        )
+    return (
+        " Without shortcuts, the gradient fades here in spite of the norms. "
+        "Try other widths."
+    )
 
 
 def _why_zero(depth, width, seed, shortcut, norm):
@@ -178,7 +196,8 @@ def _why_zero(depth, width, seed, shortcut, norm):
     means = gradients(depth, width, seed, shortcut, norm)
     zeros = [n for n, mean in enumerate(means) if mean == 0]
     if not zeros:
-        return ""
+        other = gradients(depth, width, seed, not shortcut, norm)
+        return "" if any(other) else " Turn the shortcuts over to read why."
     if norm and width == 1:
         return (
             " All are 0: a norm over a single feature gives 0, so nothing "
@@ -187,7 +206,7 @@ def _why_zero(depth, width, seed, shortcut, norm):
     values = largest_before_gelu(depth, width, seed, shortcut, norm)
     if len(zeros) == depth and values[-1] < FLAT:
         return (
-            f" All are 0: {digits(values[-1])} enters the last GELU, which "
+            f" All are 0: −{digits(-values[-1])} enters the last GELU, which "
             "is flat there, and no shortcut leads past the last layer. No "
             "signal comes back from it."
         )
@@ -195,8 +214,8 @@ def _why_zero(depth, width, seed, shortcut, norm):
     if not dead:
         return ""
     return (
-        f" Exactly 0 in layer {', '.join(dead)}: all that enters its GELUs is "
-        f"below −5, where they are flat. The signal goes past it by the "
+        f" Exactly 0 in layer {' and '.join(dead)}: all that enters a GELU "
+        "there is below −5, where it is flat. The signal goes past by the "
         "shortcut."
     )
 

@@ -5,6 +5,7 @@ import torch
 
 from classroom.explore import explore_gradients
 from classroom.explore.gradients import (
+    _draw,
     _why_zero,
     gradient_levels,
     gradients,
@@ -48,7 +49,7 @@ def test_the_default_shows_the_notes_figures(control):
 
 # Why nothing comes back, as the network itself says.
 REASONS = [
-    ((30, 32, 123, True, False), "All are 0: -41.24 enters the last GELU"),
+    ((30, 32, 123, True, False), "All are 0: −41.24 enters the last GELU"),
     ((30, 32, 123, True, True), None),
     ((30, 32, 123, False, False), None),
     ((30, 3, 123, True, False), "Exactly 0 in layer 27: all that enters"),
@@ -67,6 +68,22 @@ def test_the_words_say_why_a_layer_gets_nothing(control, setting, reason):
         assert reason in explorer.description
     else:
         assert "All are 0" not in explorer.description
+
+
+@pytest.mark.parametrize(
+    "setting, words",
+    [
+        ((30, 32, 123, False, False), "Turn the shortcuts over"),
+        ((30, 32, 123, True, True), "keeps a gradient, too"),
+        ((30, 32, 123, False, True), "keeps a gradient, too"),
+        ((30, 3, 123, True, True), "Try other widths"),
+        ((30, 3, 123, False, False), None),
+        ((5, 3, 123, True, True), None),
+    ],
+)
+def test_the_words_compare_with_the_other_network(setting, words):
+    last = _draw(*setting).description.split(". ")[-1]
+    assert words in last if words else last.startswith("With")
 
 
 @pytest.mark.parametrize("width", [1, 3, 8])
