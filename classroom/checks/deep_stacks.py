@@ -1,6 +1,7 @@
 """Checks of notebook 04, part two: the signal in any network, and thirty
 layers that start as GPT-2's do."""
 
+import contextlib
 import itertools
 import math
 from functools import partial
@@ -282,6 +283,13 @@ LAYER_MISTAKES = [
           "This fits the mean of the normalized sum, without out_head.",
           {"F.linear(y, *head)": "y.mean(-1, keepdim=True) + 0 * "
            "F.linear(y, *head)"}),
+    known("last-layer-skipped",
+          "This fits a last layer without a shortcut. Which layers does the "
+          "exercise leave out?",
+          {"x = x + out": "x = out if weight is layers[-1][2] else x + out"}),
+    known("activation-before-linear",
+          "This fits a GELU in front of the Linear. Expected it behind.",
+          {OUT: "F.linear(F.gelu(read, approximate=gelu), weight, bias)"}),
     known("adds-network-input",
           "This fits the network's first input added at every layer. Expected "
           "the input of that same layer.",
@@ -534,19 +542,10 @@ def _check_left_alone(fn, name, model, x):
     """Nothing stays: hooks, gradients, modes, marks on the input."""
     for p in model.parameters():
         p.grad = torch.ones_like(p)
-    given, held = x.clone(), [{*vars(part)} for part in model.modules()]
-    with left_alone(model):
+    given = x.clone()
+    with left_alone(model), _attributes_kept(model, name):
         for _ in range(2):
             told = _numbers(fn(model, given), name)
-    new = [{*vars(part)} for part in model.modules()]
-    if new != held:
-        more = set().union(*new).difference(*held)
-        raise Mistake(
-            "model-changed",
-            f"After the call, parts of {name} have other attributes than "
-            f"before{': ' if more else ''}{', '.join(sorted(more))}. Leave "
-            "the model as you found it.",
-        )
     if _drop_hooks(model):
         raise Mistake(
             "hooks-left",
@@ -569,6 +568,22 @@ def _check_left_alone(fn, name, model, x):
             f"For {name}, the first call is right and a later one is not: "
             f"{_list(told)}. Is something kept from one call to the next, or "
             "added to gradients that were there?",
+        )
+
+
+@contextlib.contextmanager
+def _attributes_kept(model, name):
+    """Raise `Mistake` if a part of the model gains or loses an attribute."""
+    before = [{*vars(part)} for part in model.modules()]
+    yield
+    after = [{*vars(part)} for part in model.modules()]
+    if after != before:
+        more = sorted(set().union(*after).difference(*before))
+        raise Mistake(
+            "model-changed",
+            f"After the call, parts of {name} have other attributes than "
+            f"before{': ' if more else ''}{', '.join(more)}. Leave the model "
+            "as you found it.",
         )
 
 
@@ -602,15 +617,6 @@ def _made(cls, width, depth):
     call = f"MyThirtyLayers({width}, {depth})"
     torch.manual_seed(width)
     module = construct(cls, width, depth, call=call)
-    has = [name for name, _ in module.named_children()]
-    missing = [name for name in PARTS if not hasattr(module, name)]
-    if missing and set(has) <= set(PARTS):
-        raise Mistake(
-            f"{missing[0].replace('_', '-')}-missing",
-            f"Your module has no {' and no '.join(missing)}; it has "
-            f"{', '.join(has) or 'no parts'}. Compare with the exercise's "
-            "list.",
-        )
     check_names(module, PARTS)
     linears, norms = _linears(module), _norms(module.layers)
     for found, what in (
@@ -730,9 +736,9 @@ def _check_start(module, width, depth):
     if not 0.6 < head <= 1.001:
         raise Mistake(
             "head-divided",
-            f"out_head's weights reach {number(head * usual)}; a new Linear's "
-            f"reach {number(usual)}. It does not write into the sum, so it "
-            "starts as it is made.",
+            f"out_head's parameters reach {number(head * usual)}; those of a "
+            f"new Linear reach {number(usual)}. It does not write into the "
+            "sum, so it starts as it is made.",
         )
     for scale, shift in (*_norms(module.layers), *_norms(module.final_norm)):
         if (scale != 1).any() or (shift != 0).any():

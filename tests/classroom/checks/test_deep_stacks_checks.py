@@ -489,6 +489,12 @@ WRONG_LAYERS = [
     ("activation-on-head", [("return self.out_head(self.final_norm(x))",
                              "return GELU()(self.out_head("
                              "self.final_norm(x)))")]),
+    ("last-layer-skipped", [("in self.layers:", "in self.layers[:-1]:"),
+                            ("        return self.out_head(",
+                             "        x = self.layers[-1](x)\n"
+                             "        return self.out_head(")]),
+    ("activation-before-linear", [("(norm, linear, GELU())",
+                                   "(norm, GELU(), linear)")]),
     ("sum-divided", [(ADD, "x = (x + layer(x)) / 2")]),
     ("adds-network-input", [(ADD, "x = first + layer(x)"),
                             ("        for layer", "        first = x\n"
