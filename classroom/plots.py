@@ -227,24 +227,24 @@ def gradient_bars(without, with_shortcut):
     """Mean absolute gradient of each layer, without and with shortcuts.
 
     Both are layer name → value, as `gradient_means` gives them; the y axis
-    is logarithmic. Beyond ten layers only some are named and numbered,
-    though a zero, which has no bar there, always is.
+    is logarithmic and starts at a power of ten that it names. An arrow says
+    how many times as much the first layer gets. Beyond ten layers only some
+    are named and numbered, though a zero, which has no bar there, always is.
     """
     plain = array(without.values())
     short = array(with_shortcut[name] for name in without)
+    rise = short[0] / plain[0] if plain[0] else np.nan
     description = (
         f"Mean absolute gradients of {len(plain)} layers: in the first "
         f"{digits(plain[0])} without shortcuts and {digits(short[0])} with "
-        f"them, in the last {digits(plain[-1])} and {digits(short[-1])}."
+        f"them, {_times(rise)} as much; in the last {digits(plain[-1])} and "
+        f"{digits(short[-1])}."
     )
-    picture = Picture(9, 4.8, description)
+    picture = Picture(9, 5.6, description)
     axes = picture.subplots()
-    values = np.concatenate([plain, short])
-    values = values[np.isfinite(values) & (values > 0)]
-    bottom = min(values, default=0.1) / 3
-    labels = "without shortcuts", "with shortcuts"
+    bottom, top = _decades(plain, short)
     width = 0.34 if len(plain) <= 10 else 0.25  # room for the numbers
-    _pairs(axes, plain, short, "shortcut", labels, width)
+    _pairs(axes, plain, short, "shortcut", ("", ""), width)
     step, upright = math.ceil(len(plain) / 10), len(plain) > 5
     shown = range(0, len(plain), step)
     look = {"rotation": 90 if upright else 0, "va": "bottom", "fontsize": 12}
@@ -254,14 +254,106 @@ def gradient_bars(without, with_shortcut):
             if n in shown or bars[n] == 0:
                 place = n, max(bars[n], bottom)
                 note(axes, digits(bars[n]), place, (dx, 3), ha=side, **look)
-    top = max(*values, bottom)
     axes.set_yscale("log")
-    axes.set_ylim(bottom, top * (top / bottom) ** (0.35 if upright else 0.1))
-    axes.set_xlim(-0.7, len(plain) - 0.4)
+    room = 0.35 if upright else 0.02
+    axes.set_ylim(bottom, top * (top / bottom) ** room)
+    axes.set_xlim(-0.8, len(plain) - 0.4)
+    if not upright:
+        _name_pairs(axes, plain, short, bottom, width)
+        _mark_rise(axes, plain[0], short[0], width)
+    else:
+        looks = (GREY, BEFORE), (COLORS["shortcut"], HATCHES["shortcut"])
+        names = "without shortcuts", "with shortcuts"
+        keys = [legend_patch(n, *k) for n, k in zip(names, looks, strict=True)]
+        picture.legend(handles=keys, loc="outside upper center", ncols=2)
     names = [_layer(name) for name in without]
     axes.set_xticks(shown, [names[n] for n in shown])
     label_axes(axes, "layer (1 reads the input)", "mean |gradient|, log scale")
-    _legend(picture, axes, ncols=2)
+    says = f"{_log_grid(axes, bottom)}; bars start at {_power(bottom)}"
+    axes.set_title(says, fontsize=12, loc="left")
+    return picture
+
+
+@styled
+def gradient_lines(series, ylabel="mean |gradient|"):
+    """Lines of name → [value at layer 1, at layer 2, …], on a log axis.
+
+    Each is named at its right end. A zero has no height on that axis: it is
+    a gap, and a 0 stands at the bottom.
+    """
+    series = {name: array(values) for name, values in series.items()}
+    depth = max(map(len, series.values()))
+    ends = "; ".join(
+        f"{name} {_few(y[0])} and {_few(y[-1])}" for name, y in series.items()
+    )
+    description = (
+        f"{sentence(ylabel)} in layer 1 and in layer {depth}: {ends}."
+    )
+    picture = Picture(9, 5.2, description)
+    axes = picture.subplots()
+    bottom, top = _decades(*series.values())
+    axes.set_yscale("log")
+    axes.set_ylim(bottom, top)
+    labels = []
+    for (name, y), other in zip(series.items(), itertools.cycle(LINES)):
+        look = NETWORKS.get(name, other)
+        layers = np.arange(1, len(y) + 1)
+        axes.plot(layers, np.where(y > 0, y, np.nan), **look)
+        for layer in layers[y == 0]:
+            note(
+                axes,
+                "0",
+                (layer, bottom),
+                (0, 3),
+                ha="center",
+                color=look["color"],
+                weight="bold",
+            )
+        labels.append((y[-1], name, look["color"]))
+    _name_lines(axes, depth, labels)
+    axes.set_xlim(0.4, depth + 0.6)
+    every = 1 if depth <= 12 else 5 * math.ceil(depth / 50)
+    axes.set_xticks(sorted({1, *range(every, depth + 1, every)}))
+    axes.set_title(_log_grid(axes, bottom), fontsize=12, loc="left")
+    label_axes(axes, "layer (1 reads the input)", f"{ylabel}, log scale")
+    return picture
+
+
+@styled
+def loss_curves(series, mark):
+    """Lines of name → loss at each step, the last told to two digits.
+
+    `mark` is (name, loss): a thin line. What is above twice that is cut off,
+    as the first steps often are.
+    """
+    series = {name: array(values) for name, values in series.items()}
+    steps = max(map(len, series.values()))
+    ends = "; ".join(f"{name} {y[-1]:.2f}" for name, y in series.items())
+    description = (
+        f"Loss after {steps:,} steps: {ends}; {mark[0]} {mark[1]:.2f}."
+    )
+    picture = Picture(9, 4.6, description)
+    axes = picture.subplots()
+    axes.axhline(mark[1], color="black", lw=1)
+    note(
+        axes,
+        f"{mark[0]}: {mark[1]:.2f}",
+        (steps / 2, mark[1]),
+        (0, 6),
+        ha="center",
+        va="bottom",
+        fontsize=14,
+    )
+    axes.set_ylim(0, 2 * mark[1])
+    labels = []
+    for name, y in series.items():
+        look = NETWORKS[name] | {"markevery": max(1, steps // 10), "lw": 3}
+        axes.plot(range(1, len(y) + 1), y, **look)
+        labels.append((y[-1], f"{name}: {y[-1]:.2f}", look["color"]))
+    _name_lines(axes, steps, labels)
+    axes.set_xlim(0, 1.02 * steps)
+    axes.grid(axis="y", color=LIGHT)
+    label_axes(axes, "step", "loss")
     return picture
 
 
@@ -671,6 +763,131 @@ def _layer(name):
 def _legend(picture, axes, ncols):
     handles, labels = axes.get_legend_handles_labels()
     picture.legend(handles, labels, loc="outside lower center", ncols=ncols)
+
+
+LIGHT = "#DDDDDD"  # grid lines, to read heights by
+NETWORKS = {  # one look for each kind of network
+    "without shortcuts": {"color": "black", "ls": ":", "marker": "s"},
+    "with shortcuts": LINES[2] | {"ls": "-", "marker": "o"},
+    "with norms too": LINES[3] | {"ls": "--"},
+}
+
+
+def _decades(*series):
+    """Powers of ten below and above all finite positive values."""
+    values = np.concatenate(series)
+    values = values[np.isfinite(values) & (values > 0)]
+    least, most = min(values, default=0.1), max(values, default=1)
+    return (
+        10.0 ** math.floor(math.log10(least / 2)),
+        10.0 ** math.ceil(math.log10(most * 1.2)),
+    )
+
+
+def _power(value):
+    """A power of ten as a learner reads it: 0.001, or 10⁻⁷."""
+    exponent = round(math.log10(value))
+    if -5 <= exponent <= 3:
+        return f"{value:,.{max(0, -exponent)}f}"
+    return "10" + str(exponent).translate(RAISED)
+
+
+RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+def _log_grid(axes, bottom):
+    """Some eight powers of ten, with light lines, and no ticks between;
+    returns in words how many times as high each one is."""
+    first = round(math.log10(bottom))
+    last = math.floor(math.log10(axes.get_ylim()[1]) + 1e-9)
+    step = math.ceil((last - first + 1) / 8)
+    powers = range(first, last + 1, step)
+    ticks = [10.0**power for power in powers]
+    axes.set_yticks(ticks, [_power(tick) for tick in ticks])
+    axes.minorticks_off()
+    axes.grid(axis="y", color=LIGHT)
+    times = f"{10**step:,}" if step < 6 else _power(10.0**step)
+    return f"Each line is {times} times the one below"
+
+
+def _times(factor):
+    return f"{factor:,.4g} times" if factor < 1e6 else f"{factor:.1e} times"
+
+
+def _few(value):
+    """Two significant digits, for what grows through many layers."""
+    return f"{value:.2g}" if value < 100 else f"{float(f'{value:.2g}'):,.0f}"
+
+
+def _name_pairs(axes, plain, short, bottom, width):
+    """Says in the tallest bar of each kind which one it is."""
+    look = {"rotation": 90, "fontsize": 14, "va": "center", "ha": "center"}
+    kinds = (
+        (plain, -width / 2, GREY, "without"),
+        (
+            short,
+            width / 2,
+            COLORS["shortcut"],
+            "with shortcuts",
+        ),
+    )
+    for bars, shift, color, name in kinds:
+        n = len(bars) - 1
+        if bars[n] > 30 * bottom:
+            axes.text(
+                n + shift,
+                math.sqrt(bars[n] * bottom),
+                name,
+                color=ink(color),
+                bbox=card(color),
+                **look,
+            )
+
+
+def _mark_rise(axes, plain, short, width):
+    """An arrow from the first layer's bar without to the one with."""
+    if not 10 * plain < short < np.inf or not plain:
+        return
+    x, foot = -width / 2 - 0.02, plain * (short / plain) ** 0.13
+    axes.annotate(
+        "",
+        (x, short),
+        (x, foot),
+        arrowprops={"arrowstyle": "-|>", "lw": 2.5, "color": "black"},
+    )
+    axes.text(
+        -0.03,
+        math.sqrt(foot * short),
+        f"× {short / plain:,.0f}",
+        ha="right",
+        va="center",
+        fontsize=17,
+        weight="bold",
+        bbox=card("white"),
+    )
+
+
+def _name_lines(axes, right, labels):
+    """Names at the right ends of lines: (height, name, colour) each, pushed
+    apart where they would touch."""
+    shown = axes.transData.transform
+    low, high = (shown((right, y))[1] for y in axes.get_ylim())
+    gap, free = 0.055 * (high - low), -np.inf
+    back = axes.transData.inverted().transform
+    for value, name, color in sorted(labels, key=lambda label: label[0]):
+        if value > 0:
+            free = max(shown((right, value))[1], free + gap)
+            note(
+                axes,
+                name,
+                (right, back((0, free))[1]),
+                (12, 0),
+                va="center",
+                fontsize=14,
+                weight="bold",
+                color=color,
+                annotation_clip=False,
+            )
 
 
 def _pairs(axes, first, second, component, labels, width=0.34):

@@ -10,6 +10,7 @@ notebooks.
 from classroom.checks.attention import multi_head_attention
 from classroom.checks.block import drop_rates, transformer_block
 from classroom.checks.catalogue import EXERCISES
+from classroom.checks.deep_stacks import signal_per_layer, thirty_layers
 from classroom.checks.gelu_and_feed_forward import (
     feed_forward,
     gelu,
@@ -31,7 +32,7 @@ from classroom.checks.model import broken_models, gpt_model
 from classroom.checks.parameters import deepest, parameter_count
 from classroom.checks.referee import torch_referee
 from classroom.checks.result import CheckResult
-from classroom.checks.shortcut_connections import shortcut, vanishing_depth
+from classroom.checks.shortcut_connections import shortcut
 from classroom.checks.standing import progress
 from classroom.checks.tying import tie_weights
 

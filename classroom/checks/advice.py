@@ -24,7 +24,8 @@ NOT_THE_LEARNERS = (
 # What stands in the message below → what beginners did, in most cases. The
 # first that fits is told: what alone explains an error comes first.
 ADVICE = [
-    (r"super\b.*(takes|needs an argument|must be a type|has no attribute)",
+    (r"^(?!.*super\(\)\.(?!_*init)).*"  # it may call another method
+     r"super\b.*(takes|needs an argument|must be a type|has no attribute)",
      "The line is super().__init__(), with two underscores on each side and "
      "nothing in its brackets."),
     (r"before Module.__init__\(\) call",
@@ -44,6 +45,9 @@ ADVICE = [
      "This does not fit what that class takes when it is made. Does it get "
      "its input too early, as in GELU(x) for GELU()(x), or is your own "
      "__init__ misspelt?"),
+    (r"<locals>\.[\w<>]+\(\) (takes|missing)",
+     "This function, made inside another, is called with more values than it "
+     "takes, or with fewer."),
     (r"name 'self' is not defined|takes 1 positional argument but 2 were",
      "Is `self` the first parameter of each method?"),
     (r"takes .*positional arguments? but \d+ (was|were) given|"
@@ -115,6 +119,14 @@ ADVICE = [
      "which call?"),
     (r"dtype can require gradients",
      "What is trained holds numbers with a decimal point, 1.0 for 1."),
+    (r"^In __init__,.*a leaf Variable that requires grad",
+     "A parameter can be changed in place inside `with torch.no_grad():`."),
+    (r"cannot assign '.*' as parameter",
+     "A parameter stays a parameter: change its numbers in place, inside "
+     "`with torch.no_grad():`, or assign an nn.Parameter."),
+    (r"list index out of range",
+     "The last entry of a list of n has the number n − 1. Which numbers does "
+     "your index run through?"),
     (r"a leaf Variable that requires grad|modified by an inplace operation",
      "An assignment works in place: write x = x + y for x += y."),
     (r"RecursionError",

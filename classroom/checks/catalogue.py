@@ -19,7 +19,8 @@ EXERCISES = {
     },
     "04-shortcut-connections": {
         "shortcut": "MyShortcutNetwork",
-        "vanishing_depth": "my_vanishing_depth",
+        "signal_per_layer": "my_signal_per_layer",
+        "thirty_layers": "MyThirtyLayers",
     },
     "05-transformer-block": {
         "transformer_block": "MyTransformerBlock",

@@ -47,10 +47,7 @@ def _blame_missing(module, missing, parts):
         if name not in parts and not isinstance(part, nn.Dropout)
     ]
     name, what = parts[missing[0]]
-    says = (
-        "Follow the picture from top to bottom: which part is left out, or "
-        "not assigned to self?"
-    )
+    says = "Is it left out, or not assigned to self?"
     if others:
         name, says = (
             "wrong-name",

@@ -1,8 +1,6 @@
-"""Checks of notebook 04: the shortcut network, and how deep is too deep."""
+"""Checks of notebook 04: the shortcut network."""
 
-from functools import partial
 from itertools import pairwise, product
-from numbers import Real
 from typing import NamedTuple
 
 import torch
@@ -10,13 +8,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import gptlib
-from classroom.checks.edits import Numbers, Task, blame, known
-from classroom.checks.functions import (
-    attempt,
-    check_signature,
-    judge,
-    returned,
-)
+from classroom.checks.edits import Task, blame, known
 from classroom.checks.guard import exercise
 from classroom.checks.manners import check_manners
 from classroom.checks.modules import (
@@ -55,28 +47,6 @@ STAGES = [
      "Up to six narrow layers and three rows are right. Which size or number "
      "does your code take for granted?"),
 ]  # fmt: skip
-# (threshold, width, seed). On the easy ones, every known mistake comes to
-# an end and has its own answers; on the hard ones, some would look for a
-# deeper network for ever.
-EASY = [
-    (0.0036, 5, 5),  # 1 layer is below, 2 layers are above
-    (0.014, 5, 4),
-    (0.005, 2, 7),
-    (0.0036, 5, 1),
-    (0.0036, 4, 7),
-    (0.0026, 3, 123),
-    (0.0026, 2, 7),
-]
-HARD = [
-    (1.5e-4, 3, 123),  # the second layer's mean is below at 5 layers
-    (2e-3, 3, 1),  # deeper, the mean rises above the threshold again
-    (0.0011, 4, 7),
-    (1e-8, 3, 123),
-    (0.003, 9, 0),
-    (0.0016, 7, 0),
-]
-DEEP = (2e-31, 3, 123)
-
 
 # --- the network's solution, and what mistakes make of it ----------------
 
@@ -296,103 +266,6 @@ SHORTCUT = Task(
 )
 
 
-# --- the depth's solution, and what mistakes make of it ------------------
-
-
-def first_below(threshold, width=3, seed=123):
-    deepest = 99 if threshold == DEEP[0] else 12  # no answer is deeper
-    x = torch.linspace(1, -1, width).unsqueeze(0)
-    for depth in range(1, deepest + 1):
-        torch.manual_seed(seed)
-        model = gptlib.ExampleDeepNeuralNetwork([width] * depth + [1], False)
-        weight = model.layers[0][0].weight
-        (gradient,) = torch.autograd.grad(model(x).square().mean(), weight)
-        if gradient.abs().mean() < threshold:
-            return depth
-
-
-MEAN = "gradient.abs().mean()"
-MEANS = "gptlib.gradient_means(model, x).values()"
-INPUT = "torch.linspace(1, -1, width)"
-SEARCHES = [
-    known("seed-outside-loop",
-          "This fits a seed that is not set again for each depth. Where does "
-          "that line stand?",
-          {"x = torch": "torch.manual_seed(seed)\nx = torch",
-           "    torch.manual_seed(seed)\n": ""}),
-    known("shortcuts-on",
-          "This fits networks with shortcuts. Expected the plain network.",
-          {"False": "True"}),
-    known("wrong-layer",
-          "This fits the last layer's gradient. Expected the first layer's.",
-          {"layers[0]": "layers[-1]"}),
-    known("wrong-layer",
-          "This fits the second layer's gradient, or the smallest of all. "
-          "Expected the first layer's.",
-          {"layers[0]": "layers[:2][-1]"}, {MEAN: f"min({MEANS})"}),
-    known("mean-over-layers",
-          "This fits the mean of all layers. Expected the first layer's.",
-          {MEAN: f"sum({MEANS}) / depth"}),
-    known("off-by-one",
-          "This fits one too many: which depth belongs to the measured mean?",
-          {"return depth": "return depth + 1"}),
-    known("off-by-one",
-          "This fits one too few: the last depth above the threshold.",
-          {"return depth": "return depth - 1"}),
-    known("wrong-start",
-          "This fits a search that does not try the first depths: it starts "
-          "deeper or it jumps. Which ones does yours try, in which order?",
-          {"range(1,": "range(2,"}, {"range(1,": "range(5,"}),
-    known("abs-missing",
-          "This fits gradients whose signs are kept, so that they cancel "
-          "(when are absolute values taken?), and any answer that is always "
-          "1.",
-          {".abs()": ""}, {".abs().mean()": ".mean().abs()"}),
-    known("width-ignored",
-          "This fits a width of 3 whatever width is asked for.",
-          {"x =": "width = 3\nx ="}),
-    known("seed-ignored",
-          "This fits the seed 123 whatever seed is asked for.",
-          {"manual_seed(seed)": "manual_seed(123)"}),
-    *(known("not-the-mean",
-            f"This fits {what} of the gradient. Expected the mean of the "
-            "absolute values.",
-            {MEAN: f"gradient.{text}"})
-      for what, text in (("the largest entry", "abs().max()"),
-                         ("the sum of the entries", "abs().sum()"),
-                         ("the norm", "norm()"))),
-    known("bias-gradient",
-          "This fits the first bias. Expected the weight matrix.",
-          {".weight": ".bias"}),
-    known("wrong-loss",
-          "This fits a loss without the square.",
-          {".square()": ""}),
-    known("share-not-gradient",
-          "This fits the quotient first / last. Expected the first alone.",
-          {MEAN: f"{MEAN} / list({MEANS})[-1]"}),
-    known("output-layer-missing",
-          "This fits widths that don't end in 1. Which widths does the "
-          "exercise give?",
-          {"* depth + [1]": "* (depth + 1)"}),
-    known("wrong-layer-sizes",
-          "This fits networks with one layer too many. Count the widths.",
-          {"* depth + [1]": "* (depth + 1) + [1]"}),
-    *(known("wrong-input",
-            f"This fits {what} as the input. Look at the input that the "
-            "exercise gives.",
-            {INPUT: text})
-      for what, text in (
-          ("ones", "torch.ones(width)"),
-          ("the reverse order, -1 to 1,", "torch.linspace(-1, 1, width)"),
-          ("1, 0, -1 and zeros after it",
-           "F.pad(torch.tensor([1.0, 0, -1]), (0, width - 3))"))),
-    known("threshold-above",
-          "This fits the smallest depth above the threshold.",
-          {"< threshold": ">= threshold"}),
-]  # fmt: skip
-DEPTH = Numbers(first_below, SEARCHES, lambda solve: solve)
-
-
 # --- the exercises -------------------------------------------------------
 
 
@@ -431,31 +304,6 @@ def shortcut(cls):
         f"{len(networks) // 2} lists of widths, from one layer to 34, give "
         "the right values with and without shortcuts, the caller's tensor "
         f"stays as it was, and the gradients are right too.{note}"
-    )
-
-
-@exercise(
-    "Write a loop over depth = 1, 2, 3, … in which each round makes one "
-    "plain network and measures its first layer's gradient.",
-    "Set the seed right before each network is made. gradient_means gives a "
-    'dictionary; the first layer\'s entry is "layers.0.0.weight".',
-    "while True: depth += 1; torch.manual_seed(…); model = …([width] * "
-    "depth + [1], False); compare the first layer's mean with threshold.",
-    task=DEPTH,
-)
-def vanishing_depth(fn):
-    """Answers for several widths, seeds and thresholds, each one far from
-    the measured values, so that rounding can't decide."""
-    call = "my_vanishing_depth(threshold, width, seed)"
-    check_signature(fn, *EASY[0], call=call)
-    ask = partial(_ask, fn)
-    for questions in (EASY, EASY + HARD):  # easy ones tell mistakes apart
-        judge(ask, DEPTH, questions, _seen, partial(_unexplained, ask))
-    _check_defaults(fn)
-    _check_deep(fn)
-    return (
-        f"{len(EASY + HARD)} questions with widths from 2 to 9 have the "
-        "right answer; below 1e-8 it takes 12 layers."
     )
 
 
@@ -628,92 +476,3 @@ def _check_again(network, form):
             f"{difference(made, wanted)} Is something kept from one call to "
             "the next, or in the class instead of in self?",
         )
-
-
-# --- asking for depths ---------------------------------------------------
-
-
-def _ask(fn, *question):
-    """The answer to a question, a whole number."""
-    try:
-        answer = returned(fn, *question)
-    except (RuntimeError, ValueError) as error:
-        if question[1:2] in ((), (3,)) or "shape" not in str(error):
-            raise
-        raise Mistake(
-            "input-fixed-width",
-            f"For width={question[1]}, your function stops with {error} Does "
-            "the input have as many values as the first layer takes?",
-        ) from None
-    whole = answer.item() if isinstance(answer, torch.Tensor) else answer
-    if isinstance(whole, bool) or not isinstance(whole, Real):
-        raise Mistake(
-            "wrong-type",
-            f"The function returns {answer!r} of type "
-            f"{type(answer).__name__}; expected a number of layers.",
-        )
-    return int(whole) if float(whole).is_integer() else whole
-
-
-def _seen(question, outcome, right):
-    threshold, width, seed = question
-    return (
-        f"For threshold={threshold:g}, width={width}, seed={seed} the answer "
-        f"is {outcome.result}; expected {right.result}."
-    )
-
-
-def _unexplained(ask, question, outcome, right):
-    if all(ask(*other) == outcome.result for other in EASY):
-        return (
-            "answer-fixed",
-            "The answer is the same for other widths, seeds and thresholds.",
-        )
-    told = ""
-    if isinstance(outcome.result, int) and 0 < outcome.result < 40:
-        means = [
-            _mean(n, *question[1:]) for n in (outcome.result, right.result)
-        ]
-        told = (
-            f"gradient_means gives {means[0]:.3g} at depth {outcome.result} "
-            f"and {means[1]:.3g} at depth {right.result}. "
-        )
-    return (
-        "wrong-depth",
-        f"{told}What does your code measure there, and does it try each "
-        "depth from 1 on?",
-    )
-
-
-def _mean(depth, width, seed):
-    """The first layer's mean absolute gradient."""
-    torch.manual_seed(seed)
-    model = gptlib.ExampleDeepNeuralNetwork([width] * depth + [1], False)
-    x = torch.linspace(1, -1, width).unsqueeze(0)
-    return gptlib.gradient_means(model, x)["layers.0.0.weight"]
-
-
-def _check_deep(fn):
-    """No number at which a search ends."""
-    outcome, wanted = attempt(fn, *DEEP), first_below(*DEEP)
-    if outcome.error or outcome.result != wanted:
-        raise Mistake(
-            "search-capped",
-            f"Answers up to 12 layers are right. For threshold={DEEP[0]:g} "
-            f"your function gives {outcome.error or outcome.result!r}; "
-            f"expected {wanted}. Is there a number in your code at which the "
-            "search ends, or that rounds?",
-        )
-
-
-def _check_defaults(fn):
-    for threshold in (0.05, 2e-5, 1e-6, 1e-8):
-        call = f"my_vanishing_depth({threshold:g})"
-        check_signature(fn, threshold, call=call)
-        answer, wanted = _ask(fn, threshold), first_below(threshold)
-        if answer != wanted:
-            raise Mistake(
-                "defaults-missing",
-                f"{call} gives {answer}; expected {wanted}, as for width=3 "
-                "and seed=123. Look at the default values.",
-            )

@@ -5,6 +5,7 @@ from functools import lru_cache
 
 import numpy as np
 import torch
+from torch.nn import functional
 
 from classroom.explore.explorer import Explorer, number, slider, switch
 from classroom.picture import (
@@ -33,23 +34,53 @@ def explore_gradients():
             "width": slider("width (features)", 3, 1, 32),
             "seed": number("seed", 123, 0, 9999),
             "shortcut": switch("shortcuts"),
+            "norm": switch("norms"),
         },
     )
 
 
+FLAT = -5  # below, GELU's slope is about 0, and soon exactly so
+
+
 @lru_cache(maxsize=512)
-def gradients(depth, width, seed, shortcut):
+def gradients(depth, width, seed, shortcut, norm=False):
     """Mean absolute gradient of each layer's weights, the first one first.
 
     The network has `depth` layers, all `width` wide but for the last one's
-    single output; its input goes from 1 down to −1 in equal steps.
+    single output; its input goes from 1 down to −1 in equal steps. `norm`
+    puts a LayerNorm in front of every layer, inside the shortcut.
     """
+    model, x = _network(depth, width, seed, shortcut, norm)
+    return tuple(gradient_means(model, x).values())
+
+
+@lru_cache(maxsize=512)
+def largest_before_gelu(depth, width, seed, shortcut, norm=False):
+    """The largest value that enters each layer's GELU."""
+    model, x = _network(depth, width, seed, shortcut, norm)
+    found = []
+    for layer in model.layers:
+        layer[-1].register_forward_pre_hook(
+            lambda gelu, args: found.append(args[0].max().item())
+        )
+    with torch.no_grad():
+        model(x)
+    return tuple(found)
+
+
+def _normalize(linear, inputs):
+    """What a new LayerNorm in front of this Linear gives it to read."""
+    return functional.layer_norm(inputs[0], inputs[0].shape[-1:])
+
+
+def _network(depth, width, seed, shortcut, norm):
     sizes = [width] * depth + [1]
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = ExampleDeepNeuralNetwork(sizes, shortcut)
-    x = torch.linspace(1, -1, width).unsqueeze(0)  # (1, width)
-    return tuple(gradient_means(model, x).values())
+    for linear, _ in model.layers if norm else ():
+        linear.register_forward_pre_hook(_normalize)
+    return model, torch.linspace(1, -1, width).unsqueeze(0)  # (1, width)
 
 
 @styled
@@ -113,7 +144,7 @@ def gradient_levels(means, other, shortcut, summary):
             (0, -6 if inside else 6),
             ha="center",
             va="top" if inside else "bottom",
-            rotation=90 if upright else 0,
+            rotation=90 if upright and mean != 0 else 0,
             fontsize=12,
             bbox=card("white"),
         )
@@ -129,14 +160,64 @@ def gradient_levels(means, other, shortcut, summary):
     return picture
 
 
-def _draw(depth, width, seed, shortcut):
+def _draw(depth, width, seed, shortcut, norm):
     means, other = (
-        gradients(depth, width, seed, flag)
+        gradients(depth, width, seed, flag, norm)
         for flag in (shortcut, not shortcut)
     )
     layers = "1 layer" if depth == 1 else f"{depth} layers"
-    summary = f"{layers} of width {width}, seed {seed}"
-    return gradient_levels(means, other, shortcut, summary)
+    norms = " with norms" if norm else ""
+    summary = f"{layers} of width {width}{norms}, seed {seed}"
+    picture = gradient_levels(means, other, shortcut, summary)
+    setting = depth, width, seed, shortcut, norm
+    picture.description += _why_zero(*setting) or _about_norms(*setting)
+    return picture
+
+
+def _about_norms(depth, width, seed, shortcut, norm):
+    """What norms do to the network without shortcuts, if it is seen."""
+    plain = gradients(depth, width, seed, False, norm)
+    if not norm or depth < 10 or not plain[0]:
+        return ""
+    if plain[0] > 1e-3 * plain[-1]:
+        return (
+            " With norms, the network without shortcuts keeps a gradient, "
+            "too: where a norm divides by a small spread, it makes the values "
+            "larger, and the signal on its way back."
+        )
+    return (
+        " Without shortcuts, the gradient fades here in spite of the norms. "
+        "Try other widths."
+    )
+
+
+def _why_zero(depth, width, seed, shortcut, norm):
+    """Why layers of the network that is drawn as bars get no gradient."""
+    means = gradients(depth, width, seed, shortcut, norm)
+    zeros = [n for n, mean in enumerate(means) if mean == 0]
+    if not zeros:
+        other = gradients(depth, width, seed, not shortcut, norm)
+        return "" if any(other) else " Turn the shortcuts over to read why."
+    if norm and width == 1:
+        return (
+            " All are 0: a norm over a single feature gives 0, so nothing "
+            "enters a layer that a weight could be multiplied with."
+        )
+    values = largest_before_gelu(depth, width, seed, shortcut, norm)
+    if len(zeros) == depth and values[-1] < FLAT:
+        return (
+            f" All are 0: −{digits(-values[-1])} enters the last GELU, which "
+            "is flat there, and no shortcut leads past the last layer. No "
+            "signal comes back from it."
+        )
+    dead = [str(n + 1) for n in zeros if values[n] < FLAT]
+    if not dead:
+        return ""
+    return (
+        f" Exactly 0 in layer {' and '.join(dead)}: all that enters a GELU "
+        "there is below −5, where it is flat. The signal goes past by the "
+        "shortcut."
+    )
 
 
 def _powers_of_ten(bottom, top):

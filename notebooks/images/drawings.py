@@ -890,6 +890,7 @@ def shortcut_idea():
                     (start, y), (start, y - 58), (end, y - 58), (end, y - 11)
                 ),
                 plus(end, y),
+                text(start, y + 26, "x forks", 16, COLORS["shortcut"]),
                 text(
                     340,
                     y - 66,
@@ -914,11 +915,11 @@ def shortcut_idea():
                     (end, y), (end, y - 58), (start, y - 58), (start, y - 11)
                 ),
                 plus(start, y),
-                text(340, y - 66, "past F: times 1", 16, COLORS["shortcut"]),
-                text(340, y + 52, "through F: times the slope F′(x)", 16),
-                arrow((start - 11, y), (112, y)),
-                text(104, y - 4, "g times", 16, anchor="end"),
-                text(104, y + 16, "1 + F′(x)", 16, anchor="end"),
+                text(340, y - 66, "past F: g·1", 16, COLORS["shortcut"]),
+                text(340, y + 52, "through F: g·F′(x)", 16),
+                arrow((start - 11, y), (60, y)),
+                text(14, y - 16, "g·(1 + F′(x))", 16, anchor="start"),
+                text(start, y + 36, "added", 16, COLORS["shortcut"]),
             ]
         )
 
@@ -926,10 +927,10 @@ def shortcut_idea():
         740,
         372,
         "A shortcut past one layer",
-        "Forward, the input x goes through layer F and, by a dashed "
-        "shortcut, past it; a plus adds both to x + F(x). Backward, the "
-        "gradient g returns through F, times the slope of F, and past F, "
-        "times 1; together it is g times 1 + the slope.",
+        "Forward, the input x forks: it goes through layer F and, by a "
+        "dashed shortcut, past it; a plus adds both to x + F(x). Backward, "
+        "the gradient g returns through F, times the slope of F, and past F, "
+        "times 1; where x forked, both are added: g·(1 + F′(x)).",
         forward(118),
         backward(298),
     )

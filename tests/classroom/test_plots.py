@@ -78,6 +78,17 @@ DRAW = {
         by_layer(PLAIN), by_layer(SHORTCUT)
     ),
     "gradient_bars, 30 layers": lambda: deep(30),
+    "gradient_lines": lambda: plots.gradient_lines(
+        {
+            "without shortcuts": PLAIN,
+            "with shortcuts": SHORTCUT,
+            "other": [3, 0, 2, 4, 3],
+        }
+    ),
+    "loss_curves": lambda: plots.loss_curves(
+        {"without shortcuts": [2, 0.37, 0.36], "with shortcuts": [9, 1, 0.1]},
+        ("a fixed answer", 0.36),
+    ),
     "shape_bars": lambda: shape_bars(
         [("IDs", None, (2, 4)), ("logits", "head", (2, 4, 50257))], "Words."
     ),
@@ -167,6 +178,11 @@ LABELS = {
         {"layer (1 reads the input)"},
         {"mean |gradient|, log scale"},
     ),
+    "gradient_lines": (
+        {"layer (1 reads the input)"},
+        {"mean |gradient|, log scale"},
+    ),
+    "loss_curves": ({"step"}, {"loss"}),
     "shape_bars": ({"number of values, log scale"}, set()),
     "norm_histograms": ({"value; dashed: −1 and 1"}, {"% of values"}),
     "activation_curve": ({"input x"}, {"output, slope"}),
@@ -478,10 +494,49 @@ def test_gradient_bars():
     assert printed[:5] == (
         ["0.0002017", "0.0001201", "0.0007152", "0.001399", "0.005050"]
     )
-    assert printed[5:] == ["0.2217", "0.2069", "0.3290", "0.2666", "1.326"]
+    assert printed[5:10] == ["0.2217", "0.2069", "0.3290", "0.2666", "1.326"]
+    named = [text for text in printed[10:] if text]
+    assert named == ["without", "with shortcuts", "× 1,099"]
+    title = "Each line is 10 times the one below; bars start at 0.00001"
+    assert axes.get_title(loc="left") == title
+    (many,) = deep(30).axes
+    assert "Each line is 10⁶ times" in many.get_title(loc="left")
+    assert axes.get_ylim()[0] == pytest.approx(1e-5)
+    assert names(axes.yaxis)[:2] == ["0.00001", "0.0001"]
     assert names(axes.xaxis) == ["1", "2", "3", "4", "5"]
-    for number in ("0.0002017", "0.2217", "0.005050", "1.326"):
+    for number in ("0.0002017", "0.2217", "1,099", "0.005050", "1.326"):
         assert number in drawn.description
+
+
+def test_lines_are_named_at_their_ends_and_names_keep_apart():
+    drawn = DRAW["gradient_lines"]()
+    (axes,) = drawn.axes
+    drawn.draw_without_rendering()
+    texts = {text.get_text(): text for text in axes.texts}
+    assert set(texts) == {"without shortcuts", "with shortcuts", "other", "0"}
+    lines = {line.get_color(): line.get_ydata() for line in axes.lines}
+    for name, values in (("without shortcuts", PLAIN), ("other", [3, 0])):
+        drawn_values = lines[texts[name].get_color()]
+        wanted = [value or np.nan for value in values]
+        assert np.array_equal(drawn_values[: len(wanted)], wanted, True)
+    assert texts["0"].xy == (2, axes.get_ylim()[0])
+    boxes = [text.get_window_extent() for text in axes.texts]
+    for n, box in enumerate(boxes):
+        assert not any(box.overlaps(other) for other in boxes[n + 1 :])
+    assert len({line.get_linestyle() for line in axes.lines}) == 3
+    assert "without shortcuts 0.0002 and 0.005" in drawn.description
+
+
+def test_loss_curves_end_with_their_losses():
+    drawn = DRAW["loss_curves"]()
+    (axes,) = drawn.axes
+    assert axes.get_ylim() == (0, 0.72)
+    texts = {text.get_text() for text in axes.texts}
+    assert texts == {
+        "without shortcuts: 0.36",
+        "with shortcuts: 0.10",
+        "a fixed answer: 0.36",
+    }
 
 
 @pytest.mark.parametrize("layers", [5, 6, 10, 11, 20, 30])
@@ -489,7 +544,7 @@ def test_gradient_labels_do_not_overlap(layers):
     drawn = deep(layers)
     (axes,) = drawn.axes
     drawn.draw_without_rendering()
-    boxes = [text.get_window_extent() for text in axes.texts]
+    boxes = [t.get_window_extent() for t in axes.texts if t.get_text()]
     assert 2 * min(layers, 5) <= len(boxes) <= 20
     for n, box in enumerate(boxes):
         assert not any(box.overlaps(other) for other in boxes[n + 1 :])

@@ -138,6 +138,17 @@ ERRORS = [
     ("layer_norm", {"x.mean(dim": "torch.mean(dim"}, "in the brackets"),
     ("layer_norm", {"n = (x": "self.scale += 1\n        n = (x"},
      "x = x + y"),
+    ("layer_norm", {"self.eps = 1e-5": "self.eps = [1e-5][1]"},
+     "has the number n − 1"),
+    ("layer_norm", {"        self.shift =": "        self.scale /= 2\n"
+                    "        self.shift ="}, "inside `with torch.no_grad():`"),
+    ("layer_norm", {"        self.shift =": "        self.scale = "
+                    "self.scale / 2\n        self.shift ="},
+     "or assign an nn.Parameter"),
+    ("layer_norm", {"return self": "f = lambda y: y\n        "
+                    "f(x, n)\n        return self"}, "made inside another"),
+    ("feed_forward", {"self.layers(x)": "super().forward(x.shapes)"},
+     "Is the attribute spelt"),
     ("feed_forward", {"self.layers(x)": "self.layers()"}, "in the brackets"),
     ("feed_forward", {"self.layers(x)": "self.layers(x, x)"},
      "in the brackets"),

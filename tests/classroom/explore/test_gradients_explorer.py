@@ -4,7 +4,14 @@ import pytest
 import torch
 
 from classroom.explore import explore_gradients
-from classroom.explore.gradients import gradient_levels, gradients
+from classroom.explore.gradients import (
+    _draw,
+    _why_zero,
+    gradient_levels,
+    gradients,
+)
+from gptlib.layer_norm import LayerNorm
+from gptlib.shortcut import ExampleDeepNeuralNetwork
 
 # Lecture notes, "Measuring the gradients": five layers, seed 123.
 PLAIN = [0.0002017, 0.0001201, 0.0007152, 0.001399, 0.005050]
@@ -38,6 +45,70 @@ def test_the_default_shows_the_notes_figures(control):
     assert "without shortcuts: mean |gradient| 0.0002" in explorer.description
     control(explorer, "shortcuts").value = True
     assert "with shortcuts: mean |gradient| 0.2217" in explorer.description
+
+
+# Why nothing comes back, as the network itself says.
+REASONS = [
+    ((30, 32, 123, True, False), "All are 0: −41.24 enters the last GELU"),
+    ((30, 32, 123, True, True), None),
+    ((30, 32, 123, False, False), None),
+    ((30, 3, 123, True, False), "Exactly 0 in layer 27: all that enters"),
+    ((5, 1, 123, True, True), "All are 0: a norm over a single feature"),
+]
+
+
+@pytest.mark.parametrize("setting, reason", REASONS)
+def test_the_words_say_why_a_layer_gets_nothing(control, setting, reason):
+    explorer = explore_gradients()
+    labels = "depth (layers)", "width (features)", "seed", "shortcuts", "norms"
+    for label, value in zip(labels, setting, strict=True):
+        control(explorer, label).value = value
+    assert (0 in gradients(*setting)) == bool(reason)
+    if reason:
+        assert reason in explorer.description
+    else:
+        assert "All are 0" not in explorer.description
+
+
+@pytest.mark.parametrize(
+    "setting, words",
+    [
+        ((30, 32, 123, False, False), "Turn the shortcuts over"),
+        ((30, 32, 123, True, True), "keeps a gradient, too"),
+        ((30, 32, 123, False, True), "keeps a gradient, too"),
+        ((30, 3, 123, True, True), "Try other widths"),
+        ((30, 3, 123, False, False), None),
+        ((5, 3, 123, True, True), None),
+    ],
+)
+def test_the_words_compare_with_the_other_network(setting, words):
+    last = _draw(*setting).description.split(". ")[-1]
+    assert words in last if words else last.startswith("With")
+
+
+@pytest.mark.parametrize("width", [1, 3, 8])
+@pytest.mark.parametrize("depth", [5, 12, 30])
+def test_all_are_said_to_be_0_if_all_are(depth, width):
+    for seed in range(6):
+        for shortcut in (False, True):
+            setting = depth, width, seed, shortcut, False
+            words = _why_zero(*setting)
+            none = not any(gradients(*setting))
+            assert ("All are 0" in words) == none, setting
+
+
+def test_a_norm_does_what_the_packages_layer_norm_does():
+    """A hook in the explorer; here a module, and a loop of its own."""
+    torch.manual_seed(7)
+    model = ExampleDeepNeuralNetwork([4] * 6 + [1], True)
+    weights = [layer[0].weight for layer in model.layers]
+    x = torch.linspace(1, -1, 4).unsqueeze(0)
+    for linear, gelu in model.layers:
+        out = gelu(linear(LayerNorm(4)(x)))
+        x = x + out if x.shape == out.shape else out
+    grads = torch.autograd.grad(x.pow(2).mean(), weights)
+    wanted = [grad.abs().mean().item() for grad in grads]
+    assert gradients(6, 4, 7, True, True) == pytest.approx(wanted, rel=1e-4)
 
 
 def test_each_control_over_its_range(sweep):
