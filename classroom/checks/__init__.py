@@ -18,7 +18,7 @@ from classroom.checks.gpt_skeleton import (
 )
 from classroom.checks.guard import hint
 from classroom.checks.layer_normalization import layer_norm, rms_norm
-from classroom.checks.model import broken_models, gpt_model
+from classroom.checks.model import broken_models, deepen, gpt_model
 from classroom.checks.parameters import fit_xl, parameter_count
 from classroom.checks.result import CheckResult
 from classroom.checks.shortcut_connections import shortcut, vanishing_depth

@@ -5,7 +5,7 @@ import functools
 import torch
 
 from classroom import plots
-from classroom.explore.explorer import Explorer, slider, text
+from classroom.explore.explorer import Explorer, slider, switch, text
 from classroom.explore.tokens import read_tokens
 from classroom.picture import Picture, digits, styled
 from gptlib.config import SMALLEST
@@ -25,6 +25,10 @@ PARTS = [
     ("final norm", "norm"),
     ("output head", "head"),
 ]
+WITHOUT = [
+    ("final norm (off)", None) if name == "final norm" else (name, kind)
+    for name, kind in PARTS
+]
 
 
 def explore_model():
@@ -35,20 +39,23 @@ def explore_model():
         {
             "step": slider("step (part)", 1, 1, len(PARTS)),
             "sentence": text("sentence", "Every effort moves you"),
+            "norm": switch("final norm", True),
         },
     )
 
 
 @functools.lru_cache(maxsize=8)
-def stops(sentence):
+def stops(sentence, norm=True):
     """Shape and standard deviation of the output of each of PARTS.
+
+    Without `norm`, the final norm hands on what it gets.
 
     Raises:
         ValueError: the sentence is empty or too long.
     """
     ids = torch.tensor([read_tokens(sentence, SMALL["context_length"])])
     with torch.no_grad():
-        outputs = list(_walk(_small_model(), ids))
+        outputs = list(_walk(_small_model(), ids, norm))
     return [(tuple(x.shape), x.std().item()) for x in outputs]
 
 
@@ -83,17 +90,18 @@ def _small_model():
         return GPTModel(SMALL).eval()
 
 
-def _walk(model, ids):
+def _walk(model, ids, norm):
     x = model.tok_emb(ids)
     yield x
     x = x + model.pos_emb(torch.arange(ids.shape[1]))
     yield x
-    for part in (model.drop_emb, *model.trf_blocks, model.final_norm):
+    last = model.final_norm if norm else torch.nn.Identity()
+    for part in (model.drop_emb, *model.trf_blocks, last):
         x = part(x)
         yield x
     yield model.out_head(x)
 
 
-def _draw(sentence, step):
-    shapes, sizes = zip(*stops(sentence), strict=True)
-    return model_step(PARTS, shapes, sizes, step)
+def _draw(sentence, step, norm):
+    shapes, sizes = zip(*stops(sentence, norm), strict=True)
+    return model_step(PARTS if norm else WITHOUT, shapes, sizes, step)
