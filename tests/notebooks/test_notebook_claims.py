@@ -16,7 +16,7 @@ NOT_SO = {
     "02": ["batch-norm-run"],
     "03": ["permute", "mistake-form"],
     "05": ["dropout", "steps", "lost-shortcut"],
-    "06": ["own-weights", "repeat-probe"],
+    "06": ["wrong-axis"],
     "08": ["window", "mistake-train", "padding"],
 }
 # The causal mask of four tokens, by hand: if the last token changes, and

@@ -54,6 +54,23 @@ def test_the_final_norm_brings_the_size_back_to_1():
     assert sizes[-2] == pytest.approx(1, rel=0.01)
 
 
+def test_without_the_norm_the_head_reads_larger_vectors():
+    *_, norm, head = stops(SENTENCE)
+    *earlier, off, larger = stops(SENTENCE, norm=False)
+    assert earlier == stops(SENTENCE)[:-2] and off == earlier[-1]
+    assert larger[1] / head[1] == pytest.approx(off[1] / norm[1], rel=0.01)
+    sizes = [[f"{size:.1f}" for _, size in stops(w)] for w in ("a", SENTENCE)]
+    assert sizes[0][-2:] == sizes[1][-2:] == ["1.0", "0.6"]
+    assert sizes[0][0] != sizes[1][0]
+
+
+def test_the_words_name_a_norm_that_is_off(control):
+    explorer = explore_model()
+    control(explorer, "final norm").value = False
+    control(explorer, "step").value = len(PARTS) - 1
+    assert "final norm (off)" in explorer.words.value
+
+
 @pytest.mark.parametrize(
     "words", ["a", "a" + " b" * 15, "日", "<|endoftext|>"]
 )
