@@ -259,7 +259,7 @@ def _hidden_bias(model):
 
 def _one_bias(model):
     bias = torch.zeros(TINY["vocab_size"])
-    bias[random.randrange(len(bias))] = 0.5
+    bias[torch.randint(len(bias), ())] = 0.5
     _acting(model.out_head, lambda head, out, x: out - bias.to(out))
 
 
@@ -309,12 +309,15 @@ WAYS = {
 _MADE = weakref.WeakKeyDictionary()  # model → the way in which it was made
 
 
-def _made(way):
-    """A small model of two or three blocks, broken in this way."""
-    model = GPTModel(TINY | {"n_layers": random.choice((2, 3))}).eval()
-    WAYS[way].do(model)
-    _MADE[model] = way
-    return model
+def _models(ways):
+    """Name → a model of two or three blocks, broken in this way."""
+    models = {}
+    for name, way in ways.items():
+        n_layers = int(torch.randint(2, 4, ()))
+        model = GPTModel(TINY | {"n_layers": n_layers}).eval()
+        WAYS[way].do(model)
+        models[name], _MADE[model] = model, way
+    return models
 
 
 # --- broken models ---------------------------------------------------------
@@ -454,9 +457,10 @@ BROKEN_MODELS = Task(at_fault, SEARCH_MISTAKES, _search)
 def broken_models(fn):
     """Every fault is found, whatever the models' names and order."""
     rounds, answers = _rounds(), []
-    _check_left_alone(fn, rounds[0])
+    stock = {(*ways.items(),): _models(ways) for ways in rounds}
+    _check_left_alone(fn, _models(rounds[0]))
     judge(
-        partial(_ask, fn, answers),
+        partial(_ask, fn, answers, stock),
         BROKEN_MODELS,
         [(ways,) for ways in rounds],
         _seen_faults,
@@ -496,9 +500,8 @@ def _rounds():
     ]
 
 
-def _check_left_alone(fn, ways):
+def _check_left_alone(fn, models):
     """Probes look: the dict and its models are as before."""
-    models = {name: _made(way) for name, way in ways.items()}
     given = dict(models)
     try:
         with left_alone(*models.values()):
@@ -520,9 +523,9 @@ def _check_left_alone(fn, ways):
         )
 
 
-def _ask(fn, answers, ways):
+def _ask(fn, answers, stock, ways):
     """A learner's answer for models broken in these ways: a dict of parts."""
-    answer = returned(fn, {name: _made(way) for name, way in ways.items()})
+    answer = returned(fn, dict(stock[(*ways.items(),)]))
     if not isinstance(answer, dict):
         raise Mistake(
             "wrong-type",

@@ -826,7 +826,7 @@ def by_printing(model):
     text = str(model)
     if "Dummy" in text:
         return "final_norm"
-    return "out_head" if "bias=True" in text.split("out_head")[1] else None
+    return "out_head" if "features=101, bias=True" in text else None
 
 
 def by_counting(model):
@@ -1127,7 +1127,7 @@ WRONG_DEEPER = [
     ("model-changed", in_its_place),
     ("model-changed", then(lambda d, m, c: m.train() and None)),
     ("model-changed", then(
-        lambda d, m, c: m.out_head.weight.data.zero_() and None)),
+        lambda d, m, c: m.out_head.weight.data.zero_().any() or None)),
     ("config-changed", then(lambda d, m, c: c.update(n_layers=9))),
     ("loaded-strictly", strictly),
     ("weights-shared", of_old_blocks),
