@@ -72,6 +72,8 @@ def model_step(parts, shapes, sizes, step):
         f"Part {step} of {len(parts)}, {name}: its output has shape "
         f"({shape}) and standard deviation {size}{change}."
     )
+    if any("(off)" in label for label, kind in parts if kind is None):
+        description += " The final norm is off."
     height = 0.9 + 0.3 * len(parts)
     picture = Picture(7, height, description, (2.5, 0.15, 0.75, 0.1))
     axes = picture.subplots()
