@@ -43,7 +43,7 @@ def test_shapes_and_sizes_are_the_models():
 
 def test_the_shape_changes_at_the_head_only():
     *earlier, (last, _) = stops(SENTENCE)
-    assert {shape for shape, _ in earlier} == {(1, 4, 64)}
+    assert {shape for shape, _ in earlier} == {(1, 4, 24)}
     assert last == (1, 4, 50257)
 
 
