@@ -272,7 +272,7 @@ def _other_look(model):
 
 
 SAME = "it gives each position the same vector"
-EQUAL = "two of its blocks give the same for the same input"
+EQUAL = "its first and its last block give the same for the same input"
 WAYS = {
     "equal rows": Way("pos_emb", _same_rows, SAME),
     "equal up to rounding": Way(
@@ -542,7 +542,7 @@ def _ask(fn, answers, stock, ways):
         raise Mistake(
             "wrong-keys",
             f"The answer has the keys {list(answer)}; the models are called "
-            f"{list(ways)}.",
+            f"{list(ways)}. Each needs an entry, a healthy one too.",
         )
     answers.append(answer)
     return answer
@@ -550,6 +550,8 @@ def _ask(fn, answers, stock, ways):
 
 def _swapped(answer, ways):
     """Whether its keys are parts and its values the models' names."""
+    if not answer:
+        return False
     try:
         named = set(answer.values()) <= set(ways)
     except TypeError:
@@ -629,7 +631,7 @@ DEEPEN_MISTAKES = [
            "TransformerBlock(cfg)"}),
     known("weights-not-copied",
           "The parts that both models have differ in their weights. Are they "
-          "copied?",
+          "copied, and left alone afterwards?",
           {LOADS: "pass"}),
     known("logits-changed",
           "What must both halves of the new block add to the vectors that "
@@ -715,7 +717,7 @@ def _check_deeper(fn, cfg):
     ids = data_path.some_ids(3, 5)
     with torch.no_grad():
         output, expected = deeper(ids), before(ids)
-    if not same(output, expected, rtol=1e-3, atol=1e-3):
+    if not same(output, expected, rtol=1e-5, atol=1e-4):
         _explain_logits(deeper, before, difference(output, expected))
     _check_learns(deeper, model, before, cfg["qkv_bias"])
 
@@ -764,7 +766,7 @@ def _check_one_more(deeper, before, cfg):
             "block-without-weights",
             f"Your model has {count(deeper)} parameters; expected {wanted}, "
             f"which is a whole block more than the given model's "
-            f"{count(before)}. Is the new one a block of its own?",
+            f"{count(before)}. Is the new one a whole block, of its own?",
         )
 
 
@@ -837,6 +839,13 @@ def _check_learns(deeper, model, before, qkv_bias):
     if not equal(dict(model.state_dict()), dict(before.state_dict())):
         name = "weights-shared"
         raise Mistake(name, f"{SAYS[name]} Look at {_moved(model, before)}.")
+    if "tok_emb.weight" in stuck:
+        raise Mistake(
+            "gradient-detached",
+            "The logits are right, but in three steps of training even "
+            "tok_emb.weight never moves. Is there a detach, .data or no_grad "
+            "on the way from the token vectors to the logits?",
+        )
     if stuck:
         raise Mistake(
             "cannot-learn",

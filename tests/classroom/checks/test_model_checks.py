@@ -969,6 +969,8 @@ WRONG_SEARCHES = [
         lambda models: {part_at_fault(m): n for n, m in models.items()},
     ),
     ("wrong-keys", lambda models: {"A": "pos_emb"}),
+    ("wrong-keys", lambda models: {
+        n: part for n, m in models.items() if (part := part_at_fault(m))}),
     ("compares-models", one_of_each),
     ("weights-changed", after(lambda m: m.out_head.weight.data.zero_())),
     ("weights-changed", after(lambda m: setattr(m, "final_norm", nn.ReLU()))),
@@ -1123,7 +1125,25 @@ def of_old_blocks(model, cfg):
     return deeper
 
 
+def nearly_quiet(model, cfg):
+    deeper = by_copy(model, cfg)
+    last = deeper.trf_blocks[-1]
+    for layer in (last.att.out_proj, last.ff.layers[2]):
+        nn.init.normal_(layer.weight, std=1e-3)
+    return deeper
+
+
+def detached(model, cfg):
+    deeper = by_copy(model, cfg)
+    block = deeper.trf_blocks[-1]
+    forward = block.forward
+    block.forward = lambda x: forward(x.detach())
+    return deeper
+
+
 WRONG_DEEPER = [
+    ("logits-changed", nearly_quiet),
+    ("gradient-detached", detached),
     ("model-changed", in_its_place),
     ("model-changed", then(lambda d, m, c: m.train() and None)),
     ("model-changed", then(
