@@ -279,6 +279,7 @@ def learning_curves(losses, levels):
         note(axes, told, (steps, level), (0, -5), **look)
     axes.set_yscale("log")
     axes.yaxis.set_major_formatter(lambda loss, _: f"{loss:g}")
+    axes.grid(axis="y", color=GREY, lw=1)
     axes.set_xlim(right=1.3 * steps)
     axes.set_xticks(range(0, steps + 1, max(1, steps // 5)))
     label_axes(axes, "step of training", "loss, log scale")
