@@ -463,6 +463,45 @@ def part_sizes(parts, sizes, unit):
 
 
 @styled
+def learning_curves(losses, levels):
+    """Loss before each step, of name → list, equally long; log axis.
+
+    `levels` (words → loss) are level lines to compare with, such as the loss
+    of a model that knows nothing.
+    """
+    losses = {name: array(values) for name, values in losses.items()}
+    steps = max(map(len, losses.values()))
+    ends = "; ".join(
+        f"{name} {digits(y[0])} and {digits(y[-1])}"
+        for name, y in losses.items()
+    )
+    lines = "; ".join(f"{words} {digits(y)}" for words, y in levels.items())
+    description = (
+        f"Loss before the first and the last of {steps} steps: {ends}. "
+        f"Level lines: {lines}."
+    )
+    picture = Picture(8, 4.8, description)
+    axes = picture.subplots()
+    for (name, y), look in zip(losses.items(), LINES, strict=False):
+        every = max(1, steps // 10)
+        axes.plot(range(1, steps + 1), y, markevery=every, **look)
+        place, color = (steps, y[-1]), look["color"]
+        note(axes, name, place, (7, 0), va="center", color=color)
+    for words, level in levels.items():
+        axes.hlines(level, 1, steps, color="#555555", ls=":", zorder=0)
+        look = {"ha": "right", "va": "top", "color": "#333333"}
+        told = f"{words}: {digits(level)}"
+        note(axes, told, (steps, level), (0, -5), **look)
+    axes.set_yscale("log")
+    axes.yaxis.set_major_formatter(lambda loss, _: f"{loss:g}")
+    axes.grid(axis="y", color=GREY, lw=1)
+    axes.set_xlim(right=1.3 * steps)
+    axes.set_xticks(range(0, steps + 1, max(1, steps // 5)))
+    label_axes(axes, "step of training", "loss, log scale")
+    return picture
+
+
+@styled
 def parameter_bars(parts_by_model):
     """Each model's whole as a bar of 100 %, divided among its components.
 

@@ -31,7 +31,7 @@ TIMED = {"nbval-ignore-output", "times"}
 WORDS_A_MINUTE, CELLS_A_MINUTE, MINUTES_AN_EXERCISE = 200, 2, 10
 TIME = re.compile(r"(\*\*Time:\*\* about )\d+( minutes)")
 # A pixel of 0 to 1 that differs less, or so few that differ, are rounding.
-FAINT, FEW = 0.2, 0.002
+FAINT, FEW = 0.05, 0.0005
 
 
 def main():

@@ -28,7 +28,7 @@ from classroom.checks.layer_normalization import (
     layer_norm,
     rms_norm,
 )
-from classroom.checks.model import broken_models, gpt_model
+from classroom.checks.model import broken_models, deepen, gpt_model
 from classroom.checks.parameters import deepest, parameter_count
 from classroom.checks.referee import torch_referee
 from classroom.checks.result import CheckResult

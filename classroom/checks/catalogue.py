@@ -31,6 +31,7 @@ EXERCISES = {
     "06-assembling-the-gpt-model": {
         "gpt_model": "MyGPTModel",
         "broken_models": "my_find_broken",
+        "deepen": "my_deepen",
     },
     "07-parameter-count-and-memory": {
         "parameter_count": "my_count_parameters",

@@ -5,7 +5,7 @@ import functools
 import torch
 
 from classroom import plots
-from classroom.explore.explorer import Explorer, slider, text
+from classroom.explore.explorer import Explorer, slider, switch, text
 from classroom.explore.tokens import read_tokens
 from classroom.picture import Picture, digits, styled
 from gptlib.config import SMALLEST
@@ -13,8 +13,8 @@ from gptlib.model import GPTModel
 
 SMALL = SMALLEST | {
     "context_length": 16,
-    "emb_dim": 64,
-    "n_heads": 4,
+    "emb_dim": 24,  # as in the notebook's TINY; 64 takes 16 MB more
+    "n_heads": 3,
     "n_layers": 4,
 }
 PARTS = [
@@ -24,6 +24,10 @@ PARTS = [
     *((f"block {n}", None) for n in range(1, SMALL["n_layers"] + 1)),
     ("final norm", "norm"),
     ("output head", "head"),
+]
+WITHOUT = [
+    ("final norm (off)", None) if name == "final norm" else (name, kind)
+    for name, kind in PARTS
 ]
 
 
@@ -35,20 +39,23 @@ def explore_model():
         {
             "step": slider("step (part)", 1, 1, len(PARTS)),
             "sentence": text("sentence", "Every effort moves you"),
+            "norm": switch("final norm", True),
         },
     )
 
 
 @functools.lru_cache(maxsize=8)
-def stops(sentence):
+def stops(sentence, norm=True):
     """Shape and standard deviation of the output of each of PARTS.
+
+    Without `norm`, the final norm hands on what it gets.
 
     Raises:
         ValueError: the sentence is empty or too long.
     """
     ids = torch.tensor([read_tokens(sentence, SMALL["context_length"])])
     with torch.no_grad():
-        outputs = list(_walk(_small_model(), ids))
+        outputs = list(_walk(_small_model(), ids, norm))
     return [(tuple(x.shape), x.std().item()) for x in outputs]
 
 
@@ -65,6 +72,8 @@ def model_step(parts, shapes, sizes, step):
         f"Part {step} of {len(parts)}, {name}: its output has shape "
         f"({shape}) and standard deviation {size}{change}."
     )
+    if any("(off)" in label for label, kind in parts if kind is None):
+        description += " The final norm is off."
     height = 0.9 + 0.3 * len(parts)
     picture = Picture(7, height, description, (2.5, 0.15, 0.75, 0.1))
     axes = picture.subplots()
@@ -83,17 +92,18 @@ def _small_model():
         return GPTModel(SMALL).eval()
 
 
-def _walk(model, ids):
+def _walk(model, ids, norm):
     x = model.tok_emb(ids)
     yield x
     x = x + model.pos_emb(torch.arange(ids.shape[1]))
     yield x
-    for part in (model.drop_emb, *model.trf_blocks, model.final_norm):
+    last = model.final_norm if norm else torch.nn.Identity()
+    for part in (model.drop_emb, *model.trf_blocks, last):
         x = part(x)
         yield x
     yield model.out_head(x)
 
 
-def _draw(sentence, step):
-    shapes, sizes = zip(*stops(sentence), strict=True)
-    return model_step(PARTS, shapes, sizes, step)
+def _draw(sentence, step, norm):
+    shapes, sizes = zip(*stops(sentence, norm), strict=True)
+    return model_step(PARTS if norm else WITHOUT, shapes, sizes, step)

@@ -127,6 +127,10 @@ DRAW = {
         [38_597_376, 7_085_568, 38_597_376],
         "parameters",
     ),
+    "learning_curves": lambda: plots.learning_curves(
+        {"skeleton": [4.5, 0.5, 0.25], "real blocks": [4.25, 0.5, 0.0625]},
+        {"knows nothing": 4.625},
+    ),
     "parameter_bars": lambda: plots.parameter_bars(
         {"untied": PARTS, "tied": PARTS | {"head": 0}}
     ),
@@ -200,6 +204,7 @@ LABELS = {
         {"loss", "mean |gradient|, log scale"},
     ),
     "part_sizes": ({"parameters"}, set()),
+    "learning_curves": ({"step of training"}, {"loss, log scale"}),
     "parameter_bars": (set(), {"share of the parameters (%)"}),
     "memory_bars": ({"memory (GB of 1,000,000,000 bytes)"}, set()),
     "token_times": (
@@ -667,6 +672,23 @@ def test_part_sizes():
         "Parameters, 3 parts in the order of the data path: "
         "the largest is 38,597,376, tokens."
     )
+
+
+def test_learning_curves():
+    drawn = DRAW["learning_curves"]()
+    assert drawn.description == (
+        "Loss before the first and the last of 3 steps: skeleton 4.500 and "
+        "0.2500; real blocks 4.250 and 0.06250. Level lines: knows nothing "
+        "4.625."
+    )
+    (axes,) = drawn.axes
+    assert [list(line.get_ydata()) for line in axes.lines] == [
+        [4.5, 0.5, 0.25],
+        [4.25, 0.5, 0.0625],
+    ]
+    assert len({line.get_linestyle() for line in axes.lines}) == 2
+    shown = {text.get_text() for text in texts(drawn)}
+    assert {"skeleton", "real blocks", "knows nothing: 4.625"} <= shown
 
 
 def test_parameter_bars():

@@ -16,7 +16,7 @@ NOT_SO = {
     "02": ["two-norms", "leak", "one-row"],
     "03": ["gelu-same", "permute"],
     "05": ["dropout", "steps"],
-    "06": ["own-weights", "repeat-probe"],
+    "06": ["wrong-axis"],
     "08": ["window", "mistake-train", "padding"],
 }
 # The causal mask by hand: without itself, a first token sees nothing; one

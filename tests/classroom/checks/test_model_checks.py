@@ -1,6 +1,7 @@
 """The checks of notebook 06 know a right model and each wrong one."""
 
 import copy
+import itertools
 import textwrap
 
 import pytest
@@ -10,8 +11,9 @@ from torch import nn
 from torch.nn import functional as F
 
 import gptlib
+from classroom.checks.data_path import TINY
 from classroom.checks.gpt_skeleton import skeleton
-from classroom.checks.model import broken_models, gpt_model
+from classroom.checks.model import broken_models, deepen, gpt_model
 from gptlib import (
     GPT_CONFIG_124M,
     DummyGPTModel,
@@ -756,17 +758,64 @@ def test_blocks_that_are_made_before_the_tables():
 @torch.no_grad()
 def part_at_fault(model):
     width = model.pos_emb.embedding_dim
-    same = model(torch.full((1, 4), 7))
-    if (same - same[:, :1]).abs().max() < 1e-5:
+    rows = model(torch.full((1, 8), 7))[0]
+    if (rows - rows[0]).abs().max() < 1e-5:
         return "pos_emb"
-    if len(set(model.trf_blocks)) < len(model.trf_blocks):
-        return "trf_blocks"
-    far = torch.arange(4.0 * width).view(1, 4, width)
-    if model.final_norm(far).mean(dim=-1).abs().max() > 1e-3:
+    x = 3 * torch.randn(1, 4, width) + 2
+    outputs = [block(x) for block in model.trf_blocks]
+    for one, other in itertools.combinations(outputs, 2):
+        if (one - other).abs().max() < 1e-5:
+            return "trf_blocks"
+    y = model.final_norm(x)
+    spread = y.var(dim=-1, correction=0)
+    if y.mean(dim=-1).abs().max() > 1e-3 or (spread - 1).abs().max() > 1e-2:
         return "final_norm"
     if model.out_head(torch.zeros(width)).abs().max() > 0:
         return "out_head"
     return None
+
+
+def by_hooks(model):
+    """What each part gives in one pass of the whole model."""
+    seen, parts = {}, [model.pos_emb, *model.trf_blocks, model.final_norm]
+    hooks = [
+        p.register_forward_hook(lambda m, x, y: seen.update({m: (x[0], y)}))
+        for p in parts
+    ]
+    with torch.no_grad():
+        model(torch.tensor([[3, 1, 4, 1, 5]]))
+    for hook in hooks:
+        hook.remove()
+    places, (x, y) = seen[model.pos_emb][1], seen[model.final_norm]
+    if places.std(dim=0).max() < 1e-5:
+        return "pos_emb"
+    healthy = F.layer_norm(x, x.shape[-1:])
+    if not torch.allclose(y, healthy, atol=1e-3):
+        return "final_norm"
+    part = part_at_fault(model)
+    return part if part in ("trf_blocks", "out_head") else None
+
+
+def by_swapping(model):
+    """Equal blocks can change places; a head with a bias isn't linear."""
+    part = part_at_fault(model)
+    if part in ("pos_emb", "final_norm"):
+        return part
+    ids, probe = torch.arange(6)[None], copy.deepcopy(model)
+    with torch.no_grad():
+        before = probe(ids)
+        for a, b in itertools.combinations(range(len(probe.trf_blocks)), 2):
+            order = list(probe.trf_blocks)
+            order[a], order[b] = order[b], order[a]
+            x = probe.tok_emb(ids) + probe.pos_emb(torch.arange(6))
+            for block in order:
+                x = block(x)
+            after = probe.out_head(probe.final_norm(x))
+            if torch.allclose(before, after, atol=1e-5):
+                return "trf_blocks"
+        x = torch.randn(model.pos_emb.embedding_dim)
+        twice = model.out_head(2 * x) - 2 * model.out_head(x)
+    return "out_head" if twice.abs().max() > 1e-3 else None
 
 
 def by_looking(model):
@@ -777,52 +826,27 @@ def by_looking(model):
     table = model.pos_emb.weight
     if torch.equal(table[0], table[5]):
         return "pos_emb"
-    return "trf_blocks"
+    if len(set(model.trf_blocks)) < len(model.trf_blocks):
+        return "trf_blocks"
+    return None
+
+
+def by_printing(model):
+    text = str(model)
+    if "Dummy" in text:
+        return "final_norm"
+    return "out_head" if "features=101, bias=True" in text else None
 
 
 def by_counting(model):
-    """Against a healthy one; the modules' types and a changed block."""
-    tiny = GPT_CONFIG_124M | {
-        "vocab_size": 101,
-        "context_length": 16,
-        "emb_dim": 24,
-        "n_heads": 3,
-        "n_layers": 2,
-    }
+    """Against a healthy one."""
+    tiny = TINY | {"n_layers": len(model.trf_blocks)}
     healthy = sum(p.numel() for p in GPTModel(tiny).parameters())
     count = sum(p.numel() for p in model.parameters())
-    faults = {101: "out_head", -48: "final_norm", 0: "pos_emb"}
-    return faults.get(count - healthy, "trf_blocks")
-
-
-def by_changing(model, *, restoring=False):
-    first, last = model.trf_blocks[0], model.trf_blocks[-1]
-    before = first.att.W_query.weight.detach().clone()
-    with torch.no_grad():
-        first.att.W_query.weight.add_(1)
-    shared = torch.equal(first.att.W_query.weight, last.att.W_query.weight)
-    if restoring:
-        first.att.W_query.weight.data.copy_(before)
-    return "trf_blocks" if shared else part_at_fault(model)
-
-
-def by_changing_a_copy(model):
-    return by_changing(copy.deepcopy(model))
-
-
-def by_gradient(model):
-    """A hook that is taken away again, gradients, a mode that is put back."""
-    loss = model.train()(torch.full((1, 4), 3)).sum()
-    torch.autograd.grad(loss, model.pos_emb.weight)
-    seen = []
-    hooks = [
-        b.register_forward_hook(lambda m, *_: seen.append(m))
-        for b in model.trf_blocks
-    ]
-    model.eval()(torch.full((1, 4), 3))
-    for hook in hooks:
-        hook.remove()
-    return part_at_fault(model)
+    faults = {101: "out_head", -48: "final_norm"}
+    return faults.get(
+        count - healthy, "trf_blocks" if count < healthy else None
+    )
 
 
 def in_a_loop(models):
@@ -832,22 +856,18 @@ def in_a_loop(models):
     return found
 
 
+def each(judge):
+    return lambda models: {n: judge(m) for n, m in models.items()}
+
+
 RIGHT_SEARCHES = {
-    "solution": lambda models: {
-        n: part_at_fault(m) for n, m in models.items()
-    },
+    "solution": each(part_at_fault),
     "loop": in_a_loop,
-    "looking": lambda models: {n: by_looking(m) for n, m in models.items()},
-    "counting": lambda models: {n: by_counting(m) for n, m in models.items()},
-    "changing": lambda models: {
-        n: by_changing(m, restoring=True) for n, m in models.items()
-    },
-    "copies": lambda models: {
-        n: by_changing_a_copy(m) for n, m in models.items()
-    },
-    "gradient": lambda models: {n: by_gradient(m) for n, m in models.items()},
+    "hooks": each(by_hooks),
+    "swapping": each(by_swapping),
+    "copies": each(lambda m: part_at_fault(copy.deepcopy(m))),
     "zip": lambda models: dict(
-        zip(models, map(by_looking, models.values()), strict=True)
+        zip(models, map(part_at_fault, models.values()), strict=True)
     ),
     "keys in another order": lambda models: {
         n: part_at_fault(models[n]) for n in sorted(models, reverse=True)
@@ -859,11 +879,7 @@ RIGHT_SEARCHES = {
 def test_right_searches_pass(style):
     result = broken_models(RIGHT_SEARCHES[style])
     assert result.status == "passed", result
-    assert "26" in result.message
-
-
-def each(judge):
-    return lambda models: {n: judge(m) for n, m in models.items()}
+    assert "all 27 models" in result.message
 
 
 def instead(wrong, right):
@@ -887,12 +903,37 @@ def after(deed):
     return each(judge)
 
 
+def but(test, part):
+    """The solution, with a test of its own for one part."""
+
+    def judge(model):
+        found = part_at_fault(model)
+        return None if found == part and not test(model) else found
+
+    return each(judge)
+
+
 def one_of_each(models):
     found = {name: part_at_fault(model) for name, model in models.items()}
     kinds = ("pos_emb", "trf_blocks", "final_norm", "out_head")
     missing = [part for part in kinds if part not in found.values()]
     last = list(models)[-1]
     return found | {last: found[last] if not missing else missing[0]}
+
+
+@torch.no_grad()
+def centred(model):
+    y = model.final_norm(3 * torch.randn(4, model.pos_emb.embedding_dim) + 2)
+    return y.mean(dim=-1).abs().max() > 1e-3
+
+
+def one_stack(model):
+    return len(set(model.trf_blocks)) < len(model.trf_blocks)
+
+
+def equal_weights(model):
+    tables = [b.att.W_query.weight for b in model.trf_blocks]
+    return any(torch.equal(a, b) for a, b in itertools.combinations(tables, 2))
 
 
 FIXED = dict(
@@ -911,22 +952,24 @@ WRONG_SEARCHES = [
     ("out-head-missed", instead("out_head", None)),
     ("same-answer-for-all", each(lambda model: "pos_emb")),
     ("same-answer-for-all", each(lambda model: None)),
+    ("healthy-blamed", instead(None, "out_head")),
+    ("judged-by-looks", each(by_printing)),
+    ("judged-by-looks", each(by_counting)),
+    ("copies-missed", but(one_stack, "trf_blocks")),
+    ("block-weights-read", but(equal_weights, "trf_blocks")),
+    ("only-the-mean", but(centred, "final_norm")),
+    ("bias-read", but(lambda m: m.out_head.bias is not None, "out_head")),
     (
-        "answer-by-name",
-        lambda models: {n: FIXED.get(n, "pos_emb") for n in models},
+        "norm-read",
+        but(lambda m: not list(m.final_norm.parameters()), "final_norm"),
     ),
     (
-        "answer-by-name",
-        lambda models: dict(zip(models, FIXED.values(), strict=False)),
+        "position-table-read",
+        but(lambda m: m.pos_emb.weight.std(0).max() < 1e-5, "pos_emb"),
     ),
+    ("answer-by-name", lambda models: {n: FIXED.get(n) for n in models}),
     ("unknown-part", instead("pos_emb", "positions")),
     ("unknown-part", instead("final_norm", "norm")),
-    (
-        "trf-blocks-blamed",
-        each(
-            lambda m: "trf_blocks" if by_looking(m) != "pos_emb" else "pos_emb"
-        ),
-    ),
     ("wrong-type", lambda models: [part_at_fault(m) for m in models.values()]),
     ("wrong-type", lambda models: "pos_emb"),
     ("returns-none", lambda models: print(models)),
@@ -935,9 +978,9 @@ WRONG_SEARCHES = [
         lambda models: {part_at_fault(m): n for n, m in models.items()},
     ),
     ("wrong-keys", lambda models: {"A": "pos_emb"}),
-    ("wrong-keys", lambda models: FIXED),
+    ("wrong-keys", lambda models: {
+        n: part for n, m in models.items() if (part := part_at_fault(m))}),
     ("compares-models", one_of_each),
-    ("weights-changed", each(by_changing)),
     ("weights-changed", after(lambda m: m.out_head.weight.data.zero_())),
     ("weights-changed", after(lambda m: setattr(m, "final_norm", nn.ReLU()))),
     ("mode-changed", after(lambda m: m.train())),
@@ -964,6 +1007,11 @@ def test_wrong_searches(name, search):
     assert_wrong(broken_models, search, name)
 
 
+def test_looks_alone_never_pass():
+    for judge in (by_looking, by_printing, by_counting):
+        assert broken_models(each(judge)).status == "failed"
+
+
 def test_search_stubs():
     def stub(models):
         """The part at fault for each name in `models`."""
@@ -980,3 +1028,159 @@ def test_search_stubs():
     for answer in (stub, dots):
         assert broken_models(answer).status == "not attempted"
     assert_wrong(broken_models, begun, "raise-left")
+
+
+# --- one block more --------------------------------------------------------
+
+
+def quiet(block):
+    """The block, which adds nothing."""
+    for last in (block.att.out_proj, block.ff.layers[2]):
+        last.weight.data.zero_(), last.bias.data.zero_()
+    return block
+
+
+def by_copy(model, cfg):
+    deeper = copy.deepcopy(model)
+    deeper.trf_blocks.append(quiet(TransformerBlock(cfg)))
+    return deeper
+
+
+def in_front(model, cfg):
+    deeper = copy.deepcopy(model)
+    first = quiet(copy.deepcopy(deeper.trf_blocks[0]))
+    deeper.trf_blocks = nn.Sequential(first, *deeper.trf_blocks)
+    return deeper
+
+
+def in_between(model, cfg):
+    deeper = copy.deepcopy(model)
+    deeper.trf_blocks.insert(1, quiet(TransformerBlock(cfg)))
+    return deeper
+
+
+def by_state(model, cfg):
+    deeper = GPTModel(cfg | {"n_layers": cfg["n_layers"] + 1})
+    state = deeper.state_dict() | copy.deepcopy(model.state_dict())
+    for name in state:
+        if name.startswith(f"trf_blocks.{cfg['n_layers']}.") and (
+            "out_proj" in name or "ff.layers.2" in name
+        ):
+            state[name] = torch.zeros_like(state[name])
+    deeper.load_state_dict(state)
+    return deeper.train()
+
+
+def by_name(model, cfg):
+    deeper = GPTModel({**cfg, "n_layers": cfg["n_layers"] + 1})
+    with torch.no_grad():
+        own = dict(deeper.named_parameters())
+        for name, p in model.named_parameters():
+            own[name].copy_(p)
+    quiet(deeper.trf_blocks[-1])
+    return deeper
+
+
+class Gate(nn.Module):
+    def __init__(self, cfg):
+        super().__init__()
+        self.block, self.gate = (
+            TransformerBlock(cfg),
+            nn.Parameter(torch.zeros(1)),
+        )
+
+    def forward(self, x):
+        return x + self.gate * (self.block(x) - x)
+
+
+def gated(model, cfg):
+    deeper = copy.deepcopy(model)
+    deeper.trf_blocks.append(Gate(cfg))
+    return deeper
+
+
+@pytest.mark.parametrize(
+    "answer", [by_copy, in_front, in_between, by_state, by_name, gated]
+)
+def test_right_deeper_models_pass(answer):
+    assert deepen(answer).status == "passed", deepen(answer)
+
+
+def then(deed):
+    """A right answer, and something done to its model."""
+
+    def answer(model, cfg):
+        deeper = by_copy(model, cfg)
+        return deed(deeper, model, cfg) or deeper
+
+    return answer
+
+
+def in_its_place(model, cfg):
+    model.trf_blocks.append(quiet(TransformerBlock(cfg)))
+    return model
+
+
+def strictly(model, cfg):
+    deeper = GPTModel(cfg | {"n_layers": cfg["n_layers"] + 1})
+    deeper.load_state_dict(model.state_dict())
+    return deeper
+
+
+def of_old_blocks(model, cfg):
+    deeper = copy.deepcopy(model)
+    new = quiet(TransformerBlock(cfg))
+    deeper.trf_blocks = nn.Sequential(*model.trf_blocks, new)
+    return deeper
+
+
+def nearly_quiet(model, cfg):
+    deeper = by_copy(model, cfg)
+    last = deeper.trf_blocks[-1]
+    for layer in (last.att.out_proj, last.ff.layers[2]):
+        nn.init.normal_(layer.weight, std=1e-3)
+    return deeper
+
+
+def detached(model, cfg):
+    deeper = by_copy(model, cfg)
+    block = deeper.trf_blocks[-1]
+    forward = block.forward
+    block.forward = lambda x: forward(x.detach())
+    return deeper
+
+
+WRONG_DEEPER = [
+    ("logits-changed", nearly_quiet),
+    ("gradient-detached", detached),
+    ("model-changed", in_its_place),
+    ("model-changed", then(lambda d, m, c: m.train() and None)),
+    ("model-changed", then(
+        lambda d, m, c: m.out_head.weight.data.zero_().any() or None)),
+    ("config-changed", then(lambda d, m, c: c.update(n_layers=9))),
+    ("loaded-strictly", strictly),
+    ("weights-shared", of_old_blocks),
+    ("frozen", then(lambda d, m, c: d.requires_grad_(False))),
+    ("not-a-model", then(lambda d, m, c: d.state_dict())),
+    ("not-a-model", then(lambda d, m, c: d.trf_blocks)),
+    ("too-many-blocks", then(lambda d, m, c: by_copy(d, c))),
+    ("no-new-block", lambda model, cfg: copy.deepcopy(model)),
+    ("returns-none", lambda model, cfg: by_copy(model, cfg) and None),
+    ("weights-not-copied", then(
+        lambda d, m, c: quiet(d.trf_blocks[0]) and None)),
+    ("block-without-weights", then(
+        lambda d, m, c: setattr(d, "trf_blocks", nn.Sequential(
+            *d.trf_blocks[:-1], nn.Identity())))),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "answer"), WRONG_DEEPER)
+def test_wrong_deeper_models(name, answer):
+    assert_wrong(deepen, answer, name)
+
+
+def test_deepen_stub():
+    def stub(model, cfg):
+        raise NotImplementedError
+
+    assert deepen(stub).status == "not attempted"

@@ -43,7 +43,7 @@ def test_shapes_and_sizes_are_the_models():
 
 def test_the_shape_changes_at_the_head_only():
     *earlier, (last, _) = stops(SENTENCE)
-    assert {shape for shape, _ in earlier} == {(1, 4, 64)}
+    assert {shape for shape, _ in earlier} == {(1, 4, 24)}
     assert last == (1, 4, 50257)
 
 
@@ -52,6 +52,23 @@ def test_the_final_norm_brings_the_size_back_to_1():
     assert sizes[1] == pytest.approx(2**0.5, rel=0.15)
     assert sizes[3:7] == sorted(sizes[3:7])  # each block adds
     assert sizes[-2] == pytest.approx(1, rel=0.01)
+
+
+def test_without_the_norm_the_head_reads_larger_vectors():
+    *_, norm, head = stops(SENTENCE)
+    *earlier, off, larger = stops(SENTENCE, norm=False)
+    assert earlier == stops(SENTENCE)[:-2] and off == earlier[-1]
+    assert larger[1] / head[1] == pytest.approx(off[1] / norm[1], rel=0.01)
+    sizes = [[f"{size:.1f}" for _, size in stops(w)] for w in ("a", SENTENCE)]
+    assert sizes[0][-2:] == sizes[1][-2:] == ["1.0", "0.6"]
+    assert sizes[0][0] != sizes[1][0]
+
+
+def test_the_words_name_a_norm_that_is_off(control):
+    explorer = explore_model()
+    control(explorer, "final norm").value = False
+    control(explorer, "step").value = len(PARTS) - 1
+    assert "final norm (off)" in explorer.words.value
 
 
 @pytest.mark.parametrize(
