@@ -28,9 +28,8 @@ def generate_text_cached(
         idx: the prompt's token IDs, (batch, n_tokens); not changed.
         max_new_tokens: how many tokens to append.
         context_size: how many of the last tokens the model reads.
-        on_token: called after each round with the IDs chosen in it,
-            (batch,): to show a long text as it grows, or to break off with
-            an exception.
+        on_token: called after each round with the IDs chosen in it, (batch,):
+            to show a text as it grows, or to end it with an exception.
 
     Returns:
         IDs, (batch, n_tokens + max_new_tokens), the prompt first.
@@ -64,12 +63,8 @@ def generate_text_cached(
 
 
 def new_cache(model, batch, tokens):
-    """Room for each block's keys and values.
-
-    Returns:
-        For each block a tensor (2, batch, heads, tokens, head_dim): the keys
-        first, then the values.
-    """
+    """Room for each block's keys, then values, as a list of tensors of shape
+    (2, batch, heads, tokens, head_dim)."""
     table = model.pos_emb.weight  # for its dtype and device
     heads = [block.att.num_heads for block in model.trf_blocks]
     return [

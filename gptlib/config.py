@@ -124,11 +124,8 @@ def _check_heads(cfg):
     try:
         check_divisible(emb_dim, heads, "emb_dim", "n_heads")
     except ValueError as error:
-        published = [
-            (size["emb_dim"], size["n_layers"], size["n_heads"])
-            for size in PUBLISHED.values()
-        ]
-        if (emb_dim, heads, layers) not in published:
+        swapped = {"emb_dim": emb_dim, "n_heads": layers, "n_layers": heads}
+        if not any(swapped.items() <= s.items() for s in PUBLISHED.values()):
             raise
         raise ValueError(
             f"{error} GPT-2 of this width has n_heads={layers} and "

@@ -113,11 +113,8 @@ def _as_model(model_or_cfg):
 
 
 class _NoValues(TorchFunctionMode):
-    """Skips what sets values only: on the meta device there are none.
-
-    To find out that a start value or a triangle keeps the shape, torch would
-    load 830 modules, which take 80 MB and a second.
-    """
+    """Skips what sets values only, for which torch would load 830 modules on
+    the meta device, which take 80 MB and a second."""
 
     START_VALUES = (init.normal_, init.uniform_, init.kaiming_uniform_)
     TRIANGLES = (torch.Tensor.triu, torch.Tensor.tril, torch.triu, torch.tril)
@@ -132,9 +129,8 @@ class _NoValues(TorchFunctionMode):
 
 
 def _place(tensor):
-    # Two parameters can be one object, or two that look at the same memory:
-    # either way it is there once. Works on the meta device, where a storage
-    # has an identity though no address.
+    # Two parameters can be one object, or look at the same memory: it is there
+    # once. On the meta device a storage has an identity, but no address.
     storage = tensor.untyped_storage()
     return storage._cdata, tensor.storage_offset(), tensor.numel()
 

@@ -10,8 +10,7 @@ from gptlib.attention import causal_mask
 from gptlib.config import SMALLEST
 from gptlib.model import GPTModel
 
-# A file holds no number of heads. In all four sizes each has 64 features.
-HEAD_DIM = 64
+HEAD_DIM = 64  # of all four sizes; a file holds no number of heads
 # Our names → the published ones. Published query, key and value stand side by
 # side in one tensor.
 FUSED = ("att.W_query", "att.W_key", "att.W_value")

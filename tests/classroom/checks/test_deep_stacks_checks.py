@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import gptlib
-from classroom.checks import hint, signal_per_layer, thirty_layers
+from classroom.checks import signal_per_layer, thirty_layers
 
 
 def made(source, name):
@@ -615,10 +615,3 @@ def test_messages_hold_what_was_seen_and_not_the_answer():
     source = changed(SIGNAL, ("in gradients]", "in inputs]"))
     message = signal_per_layer(made(source, "my_signal_per_layer")).message
     assert "0.667" in message and "0.000116" in message
-
-
-def test_hints(capsys):
-    for name in ("signal_per_layer", "thirty_layers"):
-        for number in (1, 2, 3):
-            hint(name)
-            assert f"Hint {number} of 3" in capsys.readouterr().out

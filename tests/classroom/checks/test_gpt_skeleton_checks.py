@@ -10,7 +10,6 @@ from torch import nn
 from torch.nn import functional as F
 
 import gptlib
-from classroom.checks import hint
 from classroom.checks.gpt_skeleton import (
     DRAFT,
     ENTRIES,
@@ -768,10 +767,3 @@ def test_stub_functions_are_not_attempted():
         assert configuration(made(source, "f")).status == "not attempted"
         corrected = corrected_configuration(made(source, "g"))
         assert corrected.status == "not attempted"
-
-
-def test_hints(capsys):
-    for name in ("skeleton", "configuration", "corrected_configuration"):
-        for number in (1, 2, 3):
-            hint(name)
-            assert f"Hint {number} of 3" in capsys.readouterr().out

@@ -11,7 +11,6 @@ from torch import nn
 from torch.nn import functional as F
 
 import gptlib
-from classroom.checks import hint
 from classroom.checks.shortcut_connections import shortcut
 
 RIGHT = """
@@ -630,9 +629,3 @@ def test_messages_hold_what_matters(name, words):
     source = next(source for n, source in WRONG if n == name)
     message = shortcut(made(source)).message
     assert [word for word in words if word not in message] == [], message
-
-
-def test_hints(capsys):
-    for number in (1, 2, 3):
-        hint("shortcut")
-        assert f"Hint {number} of 3" in capsys.readouterr().out
