@@ -759,7 +759,7 @@ def _check_factor(what, factor, width, depth, least=0.93):
         return
     name, says = "start-differs", "By what do you divide, and how often?"
     for text, name_of, value in (
-        ("no division", "not-divided", 1),
+        ("no division in the start values", "not-divided", 1),
         ("a division by N, or by √N twice", "divided-by-depth", 1 / depth),
         ("a product with √N", "multiplied", math.sqrt(depth)),
         ("a division by √(2N)", "divided-by-2n", 1 / math.sqrt(2 * depth)),

@@ -21,8 +21,8 @@ PROMISES = [
      "the caller has set it.",
      lambda model: [part.training for part in model.modules()]),
     ("gradients-left",
-     "a model's parameters hold other gradients; the caller may still need "
-     "those before.",
+     "grad of a model's parameters has changed; the caller may still need "
+     "it. torch.autograd.grad leaves it alone.",
      lambda model: [p.grad for p in model.parameters()]),
     ("model-frozen",
      "requires_grad of a model's parameters has changed; where it is False, "

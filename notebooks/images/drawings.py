@@ -921,6 +921,7 @@ def shortcut_idea():
                 shortcut(
                     (end, y), (end, y - 58), (start, y - 58), (start, y - 11)
                 ),
+                text(end, y + 30, "g goes both ways", 16, COLORS["shortcut"]),
                 plus(start, y),
                 text(340, y - 66, "past F: g·1", 16, COLORS["shortcut"]),
                 text(340, y + 52, "through F: g·F′(x)", 16),
