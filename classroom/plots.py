@@ -198,7 +198,8 @@ def bent_lines(x, target, panels):
     Args:
         x: the inputs, sorted.
         target: name → what the sum should be at each x.
-        panels: title → (pieces, sum), where pieces is (len(x), units).
+        panels: title → (pieces, sum), where pieces is (len(x), units), and
+            the sum holds the bias, too.
     """
     ((wanted, aim),) = target.items()
     x, aim = array(x), array(aim)
@@ -213,7 +214,8 @@ def bent_lines(x, target, panels):
             label = "_" if n else "one hidden number's part"
             axes.plot(x, piece, color="#777777", lw=1.8, label=label)
         color = COLORS["feed_forward"]
-        axes.plot(x, array(total), color=color, lw=6, label="sum of all parts")
+        label = "sum of the parts and the bias"
+        axes.plot(x, array(total), color=color, lw=6, label=label)
         axes.plot(x, aim, color="black", ls="--", label=wanted)
         label_axes(axes, "input x", "", title)
     room = 4 * np.abs(aim).max()

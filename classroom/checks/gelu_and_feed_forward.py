@@ -163,6 +163,12 @@ GELU_MISTAKES = [
           "This fits a root that multiplies x alone. It belongs to the whole "
           "sum with the cube.",
           {"(x + cube)": "x + cube"}),
+    known("bracket-missing",
+          "This fits a 1 + tanh without a bracket: what stands in front "
+          "multiplies the 1 alone.",
+          {"0.5 * (1 + torch.tanh(content))": "torch.tanh(content)",
+           "x * share": "0.5 * x + share"},
+          {"0.5 * (1 + torch.tanh(content))": "0.5 + torch.tanh(content)"}),
     *(known("bracket-misplaced",
             f"This fits the third power of {what}. Which part alone should "
             "be raised to it?",
@@ -332,7 +338,8 @@ GELU_SLOPE_MISTAKES = [
           {"= share + x * bell": "= share + x * bell.log()"}),
     known("relu-slope",
           "This fits ReLU's slope, 0 on one side and 1 on the other.",
-          {BODY: "return (x > 0).to(x.dtype)"}),
+          *({BODY: f"return (x {sign} 0).to(x.dtype)"} for sign in (">", ">=")
+            )),
 ]  # fmt: skip
 
 POSITION_WISE_MISTAKES = [
@@ -356,6 +363,12 @@ POSITION_WISE_MISTAKES = [
              f"({gap}).max() > 1e-4"}
             for gap in ("alone - together[row, place]",
                         "together[row, place] - alone"))),
+    known("differences-cancel",
+          "This fits a test that adds up what it sees of all features. Some "
+          "of it is positive and some negative: in a sum or a mean it can "
+          "cancel.",
+          {"not same(alone, together[row, place], atol=1e-4)":
+           "(alone - together[row, place]).sum().abs() > 1e-4"}),
     known("answer-inverted",
           "This fits answers that are turned around: True stands for "
           "position-wise.",
@@ -821,7 +834,7 @@ def _check_by_rule(module):
 
 
 SLOPE_POINTS = [
-    Probe(torch.linspace(-6, 6, 61), "wrong-values",
+    Probe(torch.arange(-30, 31) / 5, "wrong-values",  # in the middle: 0
           "Calculate this point by hand: Φ(x), the bell, and what the rule "
           "makes of them."),
     Probe(torch.tensor([30.0, 100.0, -30.0, -100.0]), "wrong-far-out",
@@ -886,6 +899,8 @@ MODULES = [
      lambda x: x.amax(1, keepdim=True).expand_as(x)),
     ("gives each position the smallest numbers among the positions", FIVES,
      lambda x: x.amin(1, keepdim=True).expand_as(x)),
+    ("adds the vector before it, less the mean of its features", FIVES,
+     lambda x: x + x.roll(1, 1) - x.roll(1, 1).mean(-1, keepdim=True)),
 ]  # fmt: skip
 
 

@@ -484,7 +484,11 @@ def test_bent_lines():
     assert target.get_linestyle() == "--"
     assert axes.get_title() == "with a bend"
     labels = [text.get_text() for text in drawn.legends[0].get_texts()]
-    assert labels == ["one hidden number's part", "sum of all parts", "wave"]
+    assert labels == [
+        "one hidden number's part",
+        "sum of the parts and the bias",
+        "wave",
+    ]
 
 
 def test_gradient_bars():

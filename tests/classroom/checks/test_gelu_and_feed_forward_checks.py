@@ -77,6 +77,8 @@ WRONG_GELU = [
     ("sigmoid-for-tanh", f"x * torch.sigmoid({INNER})"),
     ("erf-for-tanh", HALF.replace("tanh", "erf")),
     ("bracket-missing", inner("math.sqrt(2 / math.pi) * x + 0.044715 * x**3")),
+    ("bracket-missing", f"0.5 * x * 1 + torch.tanh({INNER})"),
+    ("bracket-missing", f"x * (0.5 * 1 + torch.tanh({INNER}))"),
     ("bracket-misplaced", inner("math.sqrt(2 / math.pi) * (x + (0.044715 * "
                                 "x)**3)")),
     ("wrong-sign", HALF.replace("x + ", "x - ")),
@@ -643,6 +645,8 @@ WRONG_SLOPES = [
     ("logarithm-for-bell", "n = torch.distributions.Normal(0.0, 1.0)\n"
      "return n.cdf(x) + x * n.log_prob(x)"),
     ("relu-slope", "return torch.where(x > 0, 1.0, 0.0)"),
+    ("relu-slope", "return torch.where(x < 0, 0.0, 1.0)"),
+    ("wrong-values", f"return x * {PHI} / x + x * x * {BELL} / x"),
     ("tanh-form", "c = math.sqrt(2 / math.pi)\n"
      "t = torch.tanh(c * (x + 0.044715 * x**3))\nreturn (1 + t) / 2 + "
      "x / 2 * (1 - t * t) * c * (1 + 0.134145 * x * x)"),
@@ -716,7 +720,7 @@ x = x.clone().requires_grad_()
 out = module(x)
 for b in range(x.shape[0]):
     for t in range(x.shape[1]):
-        total = out[b, t].sum() + 0 * x.sum()
+        total = out[b, t] @ torch.randn(x.shape[2]) + 0 * x.sum()
         grad = torch.autograd.grad(total, x, retain_graph=True)[0].clone()
         grad[b, t] = 0
         if grad.abs().max() > 1e-6:
@@ -752,6 +756,14 @@ ONE_SIDED = LOOPS.replace("not torch.allclose(alone, together[b, t], "
 WRONG_PROBES = [
     ("difference-one-sided", ONE_SIDED.format("alone - together[b, t]")),
     ("difference-one-sided", ONE_SIDED.format("together[b, t] - alone")),
+    ("differences-cancel",
+     ONE_SIDED.format("alone - together[b, t]").replace("max()", "sum().abs()"
+                                                        )),
+    ("differences-cancel",
+     ONE_SIDED.format("alone - together[b, t]").replace("max()", "mean().abs()"
+                                                        )),
+    ("differences-cancel", GRADIENTS.replace(" @ torch.randn(x.shape[2])",
+                                             ".sum()")),
     ("only-shuffled", "base = module(x)\n" + SHUFFLE),
     ("batch-ignored", "return torch.allclose(module(x.flatten(0, 1)[:, None])"
      ".view_as(x), module(x), atol=1e-5)"),
