@@ -42,6 +42,7 @@ DEPTH_LINES = [  # the first is a norm's
     {**LINES[0], "ls": "-."},
     LINES[1],
 ]
+ORDER_LINES = [LINES[0], {**LINES[1], "color": "#737373"}]
 
 
 @styled
@@ -422,12 +423,12 @@ def loss_and_gradients(losses, gradients, guessing):
     description = f"After {steps} steps: {ends}."
     picture = Picture(9, 4.2, description)
     left, right = picture.subplots(1, 2)
-    _lines(left, range(1, steps + 1), losses, every=8)
-    left.axhline(guessing, color="#777777", lw=1.5, zorder=0)
+    _lines(left, range(1, steps + 1), losses, every=8, looks=ORDER_LINES)
+    left.axhline(guessing, color="black", ls=":", lw=1.5, zorder=0)
     note(left, "guessing", (steps, guessing), (0, -18), ha="right")
     left.set_ylim(0)
     label_axes(left, "training step", "loss", "loss in training")
-    _lines(right, range(1, blocks + 1), gradients)
+    _lines(right, range(1, blocks + 1), gradients, looks=ORDER_LINES)
     right.set_yscale("log")
     right.set_xticks(range(1, blocks + 1))
     right.grid(axis="y", color="#DDDDDD")
@@ -701,7 +702,8 @@ def draw_attention(picture, weights, tokens):
     axes.set_yticks(range(n), names, parse_math=False)
     masked = shown.mask.any()
     title = "hatched: masked, a later token" if masked else ""
-    columns, rows = f"token looked at {SPACE}", f"token that looks {SPACE}"
+    key = f" {SPACE}" if any("␣" in name for name in names) else ""
+    columns, rows = f"token looked at{key}", f"token that looks{key}"
     label_axes(axes, columns, rows, title)
     return image
 
@@ -972,9 +974,9 @@ def _share(gradients):
     return "below" if first > last / 100 else "below 1 % of"
 
 
-def _lines(axes, x, series, every=1):
+def _lines(axes, x, series, every=1, looks=LINES):
     """A line for each name → y, told apart by colour, style and marker."""
-    for (name, y), look in zip(series.items(), itertools.cycle(LINES)):
+    for (name, y), look in zip(series.items(), itertools.cycle(looks)):
         axes.plot(x, y, label=name, markevery=every, **look)
     axes.legend()
 

@@ -161,7 +161,7 @@ def run(module, x, shape):
             "input-overwritten",
             "After the call, the input itself has changed. "
             f"{difference(given, x, 'input')} Look for an assignment such as "
-            "-= or *= that works in place.",
+            "+=, -= or *= that works in place.",
         )
     return output
 

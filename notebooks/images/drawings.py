@@ -1008,7 +1008,7 @@ def transformer_block():
             1,
             "masked multi-head\nattention",
             "attention",
-            "tokens look at earlier tokens",
+            "tokens look at themselves and earlier tokens",
         ),
         line((596, 141), (596, 206), (44, 206), (44, 304)),
         half(304, 2, "feed-forward", "feed_forward", "each token on its own"),
