@@ -111,9 +111,9 @@ DIVIDE = [
 ]  # fmt: skip
 MISPLACED_EPS = [
     known("eps-missing",
-          "This fits a root without eps, or with one that makes no "
-          "difference. Rows of tiny numbers show it; a row of zeros would be "
-          "0 / 0.",
+          "This fits a root without eps: it is left out, makes no "
+          "difference, or is added to the result, behind the division. Rows "
+          "of tiny numbers show it; a row of zeros would be 0 / 0.",
           {" + 1e-5": ""}),
     *(known("eps-outside-root",
             f"This fits an eps of {eps:g} that is added after the root is "
@@ -173,7 +173,18 @@ LAYER_MISTAKES = [
     *_wrong_axes({"mean and variance": ["mean(-1", "var(-1"],
                   "the mean alone": ["mean(-1"],
                   "the variance alone": ["var(-1"]}),
+    known("whole-tensor",
+          "This fits distances from each row's mean whose squares are "
+          "averaged over the whole tensor, into one variance. Expected one "
+          "variance for each row.",
+          {VAR: "(x - mean).square().mean()"}),
     *DIVIDE,
+    known("bracket-missing",
+          "This fits a mean that is divided, and then subtracted from "
+          "numbers that are not. Python divides before it subtracts: which "
+          "difference should be divided?",
+          {"(x - mean) /": "x - mean /"},
+          {"scale * n": "scale * x - mean / (var + 1e-5).sqrt()"}),
     known("not-divided",
           "This fits rows that are not divided by anything: how widely they "
           "spread is still in the result.",
@@ -258,6 +269,12 @@ RMS_MISTAKES = [
           "This fits the variance under the root: squared distances from the "
           "mean. Expected the squares of the numbers themselves.",
           {MEAN_SQUARE: VAR}, {MEAN_SQUARE: "x.var(-1, keepdim=True)"}),
+    known("norm-divided-by-n",
+          "This fits the root of the sum of the squares, divided by n. "
+          "Expected the root of their mean: is n inside the root or outside?",
+          {"(var + 1e-5).sqrt()": "((5 * var).sqrt() / 5)"},
+          {"(var + 1e-5).sqrt()": "((5 * var).sqrt() / 5 + 1e-5)"},
+          {"(var + 1e-5)": "(var / 5 + 1e-5)"}),
     known("divided-by-n-minus-1",
           "This fits a sum of squares that is divided by n - 1 = 4; expected "
           "n = 5.",

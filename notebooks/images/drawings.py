@@ -742,20 +742,20 @@ def norm_axes():
     """Which cells of a (batch, features) table share one mean."""
 
     def table(x, name, row, words):
-        left, top, columns, rows = (0, 32, 7, 1) if row else (64, 0, 1, 4)
+        left, top, columns, rows = (0, 32, 6, 1) if row else (64, 0, 1, 4)
         fill = COLORS["norm"] if row else SHADE
         return "\n".join(
             [
-                text(x + 112, 40, name, 19, bold=True),
-                text(x + 112, 68, "features →", 16, QUIET),
+                text(x + 96, 40, name, 19, bold=True),
+                text(x + 96, 68, "features →", 16, QUIET),
                 text(x - 34, 138, "batch\n↓", 16, QUIET),
-                cells(x, 76, 4, 7, 32),
+                cells(x, 76, 4, 6, 32),
                 cells(x + left, 76 + top, rows, columns, 32, fill),
                 outline(
                     x + left, 76 + top, 32 * columns, 32 * rows, INK, 4, 0
                 ),
-                text(x + 112, 238, "one mean, one variance", bold=True),
-                text(x + 112, 266, words),
+                text(x + 96, 238, "one mean, one variance", bold=True),
+                text(x + 96, 266, words),
             ]
         )
 
@@ -763,17 +763,17 @@ def norm_axes():
         620,
         306,
         "Layer norm against batch norm",
-        "Two tables of four examples by seven features. Layer norm takes one "
+        "Two tables of four examples by six features. Layer norm takes one "
         "mean over a row, the features of one example; batch norm takes one "
         "mean over a column, one feature of all examples.",
         table(
-            76,
+            92,
             "layer norm",
             True,
             "over the features\nof one row",
         ),
         table(
-            376,
+            392,
             "batch norm",
             False,
             "over the batch,\nfor one feature",

@@ -86,6 +86,13 @@ WRONG_FORWARDS = [
     ("biased-variance", divided("x.std(-1, keepdim=True)")),
     ("eps-missing", divided("torch.sqrt(var)")),
     ("eps-missing", divided(NO_CORRECTION)),
+    ("eps-missing", stats(end="return self.scale * (x - mean) / "
+                          "torch.sqrt(var) + self.eps + self.shift")),
+    ("bracket-missing", stats(end="return self.scale * x - mean / "
+                              "torch.sqrt(var + self.eps) + self.shift")),
+    ("bracket-missing", ends("n = x - mean / torch.sqrt(var + self.eps)\n"
+                             "return self.scale * n + self.shift")),
+    ("whole-tensor", spreads("d = x - mean\nvar = (d**2).mean()")),
     ("eps-outside-root", divided("torch.sqrt(var) + self.eps")),
     ("eps-outside-root", divided(f"{NO_CORRECTION} + self.eps")),
     ("eps-outside-root", divided(f"{NO_CORRECTION} + 1e-6")),
@@ -471,6 +478,11 @@ WRONG_RMS = [
      "**2 + self.eps).sqrt()"),
     ("sum-for-mean", "return self.scale * x / (x.norm(dim=-1, keepdim=True)"
      " + self.eps)"),
+    ("norm-divided-by-n", "rms = x.norm(dim=-1, keepdim=True) / x.shape[-1]\n"
+     "return self.scale * x / rms"),
+    ("norm-divided-by-n", "rms = x.norm(dim=-1, keepdim=True) / x.shape[-1]\n"
+     "return self.scale * x / (rms + self.eps)"),
+    ("eps-missing", RMS_FORWARD.replace("(ms + self.eps)", "(ms) + self.eps")),
     ("square-of-mean", RMS_FORWARD.replace(
         "x.square().mean(dim=-1, keepdim=True)",
         "x.mean(-1, keepdim=True) ** 2")),
