@@ -485,7 +485,9 @@ def learning_curves(losses, levels):
     )
     picture = Picture(8, 4.8, description)
     axes = picture.subplots()
-    for (name, y), look in zip(losses.items(), LINES, strict=False):
+    real = {"color": "#000000", "ls": "--", "marker": "s"}
+    looks = LINES[0], real, *LINES[2:]
+    for (name, y), look in zip(losses.items(), looks, strict=False):
         every = max(1, steps // 10)
         axes.plot(range(1, steps + 1), y, markevery=every, **look)
         place, color = (steps, y[-1]), look["color"]

@@ -562,10 +562,12 @@ def _swapped(answer, ways):
 def _seen_faults(case, outcome, right):
     answer, truth = outcome.result, right.result
     wrong = [n for n, part in truth.items() if answer[n] != part]
-    way = case[0][wrong[0]]
+    way, model = case[0][wrong[0]], f"Model {wrong[0]}"
+    if wrong[0] in FAULTS:
+        model = f"The model called {wrong[0]!r} (a name means nothing)"
     return (
         f"In a dict of {len(truth)}, your function judges {len(wrong)} "
-        f"wrongly. Model {wrong[0]}: {WAYS[way].says}; expected "
+        f"wrongly. {model}: {WAYS[way].says}; expected "
         f"{WAYS[way].part!r}, and the answer is {answer[wrong[0]]!r}."
     )
 

@@ -3,6 +3,7 @@
 import copy
 import itertools
 import textwrap
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -13,7 +14,12 @@ from torch.nn import functional as F
 import gptlib
 from classroom.checks.data_path import TINY
 from classroom.checks.gpt_skeleton import skeleton
-from classroom.checks.model import broken_models, deepen, gpt_model
+from classroom.checks.model import (
+    _seen_faults,
+    broken_models,
+    deepen,
+    gpt_model,
+)
 from gptlib import (
     GPT_CONFIG_124M,
     DummyGPTModel,
@@ -1010,6 +1016,17 @@ def test_wrong_searches(name, search):
 def test_looks_alone_never_pass():
     for judge in (by_looking, by_printing, by_counting):
         assert broken_models(each(judge)).status == "failed"
+
+
+def test_a_models_name_means_nothing():
+    def seen(name):
+        wrong, right = (
+            SimpleNamespace(result={name: p}) for p in (None, "out_head")
+        )
+        return _seen_faults(({name: "bias"},), wrong, right)
+
+    assert "Model north: its head has a bias" in seen("north")
+    assert "called 'pos_emb' (a name means nothing): its" in seen("pos_emb")
 
 
 def test_search_stubs():
