@@ -23,7 +23,11 @@ CONFIGS = [
     SMALLEST | {"vocab_size": 67, "context_length": 9, "emb_dim": 40,
                 "n_heads": 4, "n_layers": 1, "qkv_bias": True},
 ]  # fmt: skip
-NEAR = 1.0  # how far an untrained model's loss may be from ln(vocab_size)
+# Logits grow with the width, too: what starts well in a narrow model may not
+# in one as wide as GPT-2.
+WIDE = CONFIGS[0] | {"emb_dim": 768, "n_layers": 1}
+NEAR = 2.0  # how far an untrained model's loss may be from ln(vocab_size)
+LEAST = 5e-4  # the smallest standard deviation of a table that can start
 
 
 def tied(model):
@@ -73,6 +77,9 @@ TIE_MISTAKES = [
     known("starts-too-large",
           "Both ends had numbers before: which of the two sizes suits both?",
           {NO_TIE: "model.out_head.weight = model.tok_emb.weight"}),
+    known("starts-too-small",
+          "Next to the position's row, a token's row is lost.",
+          {NO_TIE: f"table.data *= 1e-9\n{NO_TIE}"}),
     known("rows-equal",
           "Then no token can be told from another.",
           {NO_TIE: "model.tok_emb.weight = nn.init.zeros_(table)"},
@@ -130,6 +137,7 @@ def tie_weights(fn):
         _check_start(model.eval(), before.eval(), ids)
         _check_gradient(model, ids)
         _check_stays(model, ids)
+    _check_wide(fn)
     return (
         "one object in both places, counted once; its gradient is the sum of "
         "both uses; an untrained model's loss stays near ln(vocab_size); and "
@@ -233,17 +241,31 @@ def _check_start(model, before, ids):
     table = model.tok_emb.weight
     if torch.equal(table, table[:1].expand_as(table)):
         _blame("rows-equal", "All rows of the shared table are equal.")
+    std = number(table.std())
+    std = f"The shared numbers have a standard deviation of {std}."
+    if table.std() < LEAST:
+        _blame("starts-too-small", std)
     with torch.no_grad():
         loss, old = _loss(model, ids).item(), _loss(before, ids).item()
     even = math.log(len(table))
     if not abs(loss - even) < NEAR:
         _blame(
             "starts-too-large",
-            f"An untrained model's loss is near ln({len(table)}) = "
-            f"{number(even)}; with two tables it was {number(old)}, and tied "
-            f"it is {number(loss)}. The shared numbers have a standard "
-            f"deviation of {number(table.std())}.",
+            f"At width {table.shape[1]}: an untrained model's loss is near "
+            f"ln({len(table)}) = {number(even)}; with two tables it was "
+            f"{number(old)}, and tied it is {number(loss)}. {std}",
         )
+
+
+def _check_wide(fn):
+    """A model as wide as GPT-2 starts well, too."""
+    torch.manual_seed(len(CONFIGS))
+    model = GPTModel(WIDE).eval()
+    before = copy.deepcopy(model)
+    _check_returned(fn(model), model)
+    _check_shared(model, tuple(before.tok_emb.weight.shape))
+    ids = torch.randint(0, WIDE["vocab_size"], (8, WIDE["context_length"]))
+    _check_start(model.eval(), before, ids)
 
 
 def _untied(model):

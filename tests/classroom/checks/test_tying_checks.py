@@ -83,6 +83,18 @@ def other_direction(model):
     return model
 
 
+def drawn_too_large_for_a_wide_model(model):
+    model.tok_emb.weight = model.out_head.weight
+    nn.init.normal_(model.tok_emb.weight, std=0.2)
+    return model
+
+
+def shrunk_to_nothing(model):
+    model.tok_emb.weight = model.out_head.weight
+    model.tok_emb.weight.data *= 1e-9
+    return model
+
+
 def a_copy(model):
     model.out_head.weight = nn.Parameter(model.tok_emb.weight.clone())
     return model
@@ -221,6 +233,8 @@ def gradient_by_frequency(model):
     [
         (no_return, "returns-none"),
         (other_direction, "starts-too-large"),
+        (drawn_too_large_for_a_wide_model, "starts-too-large"),
+        (shrunk_to_nothing, "starts-too-small"),
         (a_copy, "equal-copy"),
         (same_memory, "shared-memory"),
         (tied_in_forward, "not-tied"),
@@ -258,6 +272,8 @@ def test_the_message_holds_the_numbers():
     message = tie_weights(other_direction).message
     for word in ("ln(101) = 4.615", "with two tables it was 4.6"):
         assert word in message, message
+    wide = tie_weights(drawn_too_large_for_a_wide_model).message
+    assert "At width 768" in wide, wide
     assert "17,160" in tie_weights(a_copy).message
     assert "expected (101, 24)" in tie_weights(both_transposed).message
     assert "nn.Parameter" in tie_weights(a_tensor_for_a_parameter).message
