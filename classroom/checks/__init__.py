@@ -17,6 +17,7 @@ from classroom.checks.gpt_skeleton import (
     skeleton,
 )
 from classroom.checks.guard import hint
+from classroom.checks.kept_attention import cached_attention
 from classroom.checks.layer_normalization import layer_norm, rms_norm
 from classroom.checks.model import broken_models, gpt_model
 from classroom.checks.parameters import fit_xl, parameter_count
