@@ -287,33 +287,35 @@ def _seen(case, outcome, right):
     raise AssertionError("the outcome is right")
 
 
-def _check_values(fn, cases):
-    outcomes, rights = [], [attend(*case) for case in cases]
-    for case, right in zip(cases, rights, strict=True):
-        outcome = attempt(lambda *args: returned(fn, *args), *case)
-        outcomes.append(_tensors(outcome, case, right))
-    triples = list(zip(cases, outcomes, rights, strict=True))
-    wrong = [
-        t for t in triples if not _alike(t[1], Outcome(t[2], None, False))
-    ]
-    if not wrong:
-        return
-    found = CACHED.explain(
-        lambda solve: all(
-            _alike(attempt(solve, *case), outcome)
-            for case, outcome, _ in triples
-        )
+def _tried(fn, cases):
+    """(case, outcome, what is right) for each case."""
+    triples = []
+    for case in cases:
+        right = attend(*case)
+        outcome = attempt(partial(returned, fn), *case)
+        triples.append((case, _tensors(outcome, case, right), right))
+    return triples
+
+
+def _fits(triples, solve):
+    """Whether a solution gives in each case what the answer gave."""
+    return all(
+        _alike(attempt(solve, *case), outcome) for case, outcome, _ in triples
     )
-    error = wrong[0][1].error
-    if error is not None and not found:
-        raise error
-    blame(
-        found,
-        _seen(*wrong[0]),
-        "wrong-values",
-        "Follow one new token: which tokens does it see, with which keys is "
-        "its query compared, and whose values does it collect?",
-    )
+
+
+def _check_types(triples):
+    for case, outcome, right in triples:
+        for name, got, wanted in zip(
+            RESULTS, outcome.result, right, strict=True
+        ):
+            if got.dtype != wanted.dtype:
+                raise Mistake(
+                    "dtype-fixed",
+                    f"{_told(case)} input and weights are of type "
+                    f"{wanted.dtype}, and the {name} are of type {got.dtype}. "
+                    "New tensors should take the input's type.",
+                )
 
 
 def _check_traces(fn, case):
@@ -321,8 +323,8 @@ def _check_traces(fn, case):
     att, *tensors = case
     on_att = partial(fn, att)
     with left_alone(att):
-        first = attempt(on_att, *tensors)
-    if first.changed:
+        again = attempt(on_att, *tensors)
+    if again.changed:
         raise Mistake(
             "input-overwritten",
             f"{_told(case)} after the call, the caller's own tensors have "
@@ -334,12 +336,14 @@ def _check_traces(fn, case):
             "The values are right, but a call draws random numbers or sets a "
             "seed. Attention in evaluation mode needs neither.",
         )
-    if not _alike(attempt(on_att, *tensors), first):
-        raise Mistake(
-            "not-repeatable",
-            f"{_told(case)} the second call with the same input gives "
-            "something else. What is kept from one call to the next?",
-        )
+    for outcome in (again, attempt(on_att, *tensors)):
+        if not _alike(outcome, Outcome(attend(*case), None, False)):
+            raise Mistake(
+                "not-repeatable",
+                f"{_told(case)} the first call was right, and a later one "
+                "with the same input gives something else. What is kept from "
+                "one call to the next?",
+            )
 
 
 @exercise(
@@ -359,7 +363,21 @@ def cached_attention(fn):
     """Any number of new tokens after any number of kept ones."""
     cases = _cases()
     check_signature(fn, *cases[0], call=CALL)
-    _check_values(fn, cases)
+    triples = _tried(fn, cases)
+    for case, outcome, right in triples:
+        if _alike(outcome, Outcome(right, None, False)):
+            continue
+        found = CACHED.explain(partial(_fits, triples))
+        if outcome.error is not None and not found:
+            raise outcome.error
+        blame(
+            found,
+            _seen(case, outcome, right),
+            "wrong-values",
+            "Follow one new token: which tokens does it see, with which keys "
+            "is its query compared, and whose values does it collect?",
+        )
+    _check_types(triples)
     _check_traces(fn, cases[0])
     return (
         "one to five new tokens after none to six kept ones get the context "
