@@ -1164,7 +1164,7 @@ def one_iteration():
         step(44, 168, 4, "make probabilities"),
         box(60, 187, 144, 44, "softmax"),
         arrow((132, 231), (132, 258)),
-        bars(44, 344, [18, 30, 12, 26, 74, 10, 24, 16]),
+        bars(44, 344, [48, 58, 40, 54, 74, 36, 62, 44]),
         text(132, 368, "probabilities, sum 1", 16, QUIET),
         arrow((228, 313), (262, 313)),
         step(262, 276, 5, "take the largest"),
