@@ -14,12 +14,13 @@ from classroom.checks.functions import (
     returned,
 )
 from classroom.checks.guard import exercise
+from classroom.checks.modules import NAN
 from classroom.checks.result import Mistake
 from classroom.checks.tensors import difference, expect_tensor, same
 from gptlib.attention import MultiHeadAttention
 
 CALL = "my_cached_attention(att, x, keys, values)"
-RESULTS = "context vectors", "keys", "values"
+RESULTS = "context", "tensor of keys", "tensor of values"
 
 
 # --- the solution, and what mistakes make of it ----------------------------
@@ -106,6 +107,8 @@ MISTAKES = [
           "looks at itself too.",
           {"query = att": "joined = keys, values\nkeys, values = given\n"
            "query = att", RETURN: "return context, *joined", **GIVEN,
+           MASK: "torch.zeros(new, seen).bool()"},
+          {"query = att": "keys, values = given\nquery = att", **GIVEN,
            MASK: "torch.zeros(new, seen).bool()"}),
     known("joined-in-front",
           "This fits new keys or values that stand in front of the kept "
@@ -149,6 +152,13 @@ MISTAKES = [
               ("att.W_key(x)", "att.W_value(x)"),
               ("att.W_value(x)", "att.W_key(x)"),
               ("att.W_value(x)", "att.W_query(x)")])),
+    known("bias-missing",
+          "This fits layers whose bias is left out: call the layer itself, "
+          "since some GPTs have a bias in it.",
+          {"att.W_query(x), att.W_key(x), att.W_value(x)": "x @ att.W_query."
+           "weight.T, x @ att.W_key.weight.T, x @ att.W_value.weight.T"},
+          {"att.out_proj(": "torch.nn.functional.linear(",
+           "flatten(2))": "flatten(2), att.out_proj.weight)"}),
     known("not-scaled",
           "This fits scores that are not divided before the softmax.",
           {"scores = scores / query.shape[-1] ** 0.5": "pass"}),
@@ -157,7 +167,8 @@ MISTAKES = [
           "of the features of one head.",
           *({"query.shape[-1] ** 0.5": other} for other in
             ("x.shape[-1] ** 0.5", "query.shape[-1]", "seen ** 0.5",
-             "att.num_heads ** 0.5", "query.shape[-1] ** -0.5"))),
+             "att.num_heads ** 0.5", "query.shape[-1] ** -0.5",
+             "int(query.shape[-1] ** 0.5)"))),
     known("softmax-wrong-axis",
           "This fits a softmax over another axis: the weights of one new "
           "token, over all tokens that it sees, add up to 1.",
@@ -299,8 +310,29 @@ def _tried(fn, cases):
 
 def _fits(triples, solve):
     """Whether a solution gives in each case what the answer gave."""
-    return all(
-        _alike(attempt(solve, *case), outcome) for case, outcome, _ in triples
+    for case, outcome, _ in triples:
+        try:
+            given = Outcome(solve(*case), None, False)
+        except Exception as error:  # two edits may not fit together
+            given = Outcome(None, error, False)
+        if not _alike(given, outcome):
+            return False
+    return True
+
+
+def _otherwise(outcome, right):
+    """No known mistake: its name, and where to look."""
+    context, *kept = outcome.result
+    if [t.shape for t in outcome.result] != [t.shape for t in right]:
+        return "wrong-shape", (
+            "The context is (batch, new, emb); keys and values are (batch, "
+            "heads, kept + new, head)."
+        )
+    if not context.isfinite().any():
+        return "output-not-finite", NAN
+    return "wrong-values", (
+        "Follow one new token: which tokens does it see, with which keys is "
+        "its query compared, and whose values does it collect?"
     )
 
 
@@ -367,16 +399,14 @@ def cached_attention(fn):
     for case, outcome, right in triples:
         if _alike(outcome, Outcome(right, None, False)):
             continue
-        found = CACHED.explain(partial(_fits, triples))
+        if outcome.error is None and not outcome.result[0].isfinite().any():
+            found = ()  # whatever else is wrong fits nan too
+        else:
+            found = CACHED.explain(partial(_fits, triples))
         if outcome.error is not None and not found:
             raise outcome.error
-        blame(
-            found,
-            _seen(case, outcome, right),
-            "wrong-values",
-            "Follow one new token: which tokens does it see, with which keys "
-            "is its query compared, and whose values does it collect?",
-        )
+        words = ("", "") if found else _otherwise(outcome, right)
+        blame(found, _seen(case, outcome, right), *words)
     _check_types(triples)
     _check_traces(fn, cases[0])
     return (

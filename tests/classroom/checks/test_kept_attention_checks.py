@@ -250,7 +250,70 @@ def four_features(att, x, keys, values):
     return attend(kind, x, keys, values)
 
 
+def new_ones_joined_in_vain(att, x, keys, values):
+    q, k, v = (
+        att.split_heads(f(x)) for f in (att.W_query, att.W_key, att.W_value)
+    )
+    torch.cat((keys, k), 2), torch.cat((values, v), 2)
+    weights = (q @ keys.mT / q.shape[-1] ** 0.5).softmax(-1)
+    context = (weights @ values).transpose(1, 2).flatten(2)
+    return att.out_proj(context), keys, values
+
+
+def masked(mask, width=0.5):
+    """An answer with this mask, which is added: (new, seen) → numbers."""
+
+    def answer(att, x, keys, values):
+        q, k, v = (
+            att.split_heads(f(x))
+            for f in (att.W_query, att.W_key, att.W_value)
+        )
+        keys, values = torch.cat((keys, k), 2), torch.cat((values, v), 2)
+        scores = q @ keys.mT / q.shape[-1] ** width
+        weights = (scores + mask(x.shape[1], keys.shape[2])).softmax(-1)
+        context = (weights @ values).transpose(1, 2).flatten(2)
+        return att.out_proj(context), keys, values
+
+    return answer
+
+
+def times_infinity(new, seen):
+    return torch.ones(new, seen).triu(seen - new + 1) * -torch.inf
+
+
+def behind_all(new, seen):
+    """`kept` counted after the new keys have joined."""
+    return torch.full((new, seen), -torch.inf).triu(seen + 1)
+
+
+def past(new, seen):
+    return torch.full((new, seen), -torch.inf).triu(seen - new + 1)
+
+
+def visible(new, seen):
+    return torch.zeros(new, seen).masked_fill(
+        torch.ones(new, seen).bool().tril(seen - new), -torch.inf
+    )
+
+
+def heads_merged(att, x, keys, values):
+    context, *kept = attend(att, x, keys, values)
+    return context, *(t.transpose(1, 2).flatten(2) for t in kept)
+
+
+def no_biases(att, x, keys, values):
+    att.W_query.bias = att.W_key.bias = att.W_value.bias = None
+    return attend(att, x, keys, values)
+
+
 WRONG = [
+    ("new-ignored", new_ones_joined_in_vain),
+    ("output-not-finite", masked(times_infinity)),
+    ("mask-missing", masked(behind_all)),
+    ("mask-inverted", masked(visible)),
+    ("wrong-scale", masked(past, 1.0)),
+    ("wrong-shape", heads_merged),
+    ("bias-missing", no_biases),
     ("mask-at-upper-left", causal),
     ("mask-at-upper-left", always_causal),
     ("mask-at-upper-left", all_by_gather),
@@ -263,7 +326,7 @@ WRONG = [
     ("wrong-values", drops),
     ("mode-changed", trains),
     ("wrong-values", first_row_only),
-    ("wrong-values", four_features),
+    ("wrong-scale", four_features),
     ("returns-none", no_return),
     ("wrong-signature", lambda att, x: x),
 ]
