@@ -85,13 +85,7 @@ class Continued:
         check_token_ids(torch.tensor([ids]), model.tok_emb.num_embeddings)
         self._ids = torch.tensor([ids], device=model.pos_emb.weight.device)
         self._rounds = []
-        candidates = self._round(model)[0]  # each begins a row of its own
-        rows = self._ids.repeat(len(candidates), 1)
-        self._ids = torch.cat((rows, candidates[:, None]), dim=1)
-        self._cache = [
-            kept.repeat_interleave(len(candidates), dim=1)
-            for kept in self._cache
-        ]
+        self._candidates = self._round(model)[0]
 
     def at(self, step, first):
         """What round `step` reads and finds if round 1 takes number `first`.
@@ -100,7 +94,10 @@ class Continued:
             IDs read, the likeliest next IDs, their probabilities: lists.
         """
         while len(self._rounds) < step:
-            best = self._round(self._model())[:, :1]
+            model = self._model()
+            if len(self._rounds) == 1:
+                self._branch()
+            best = self._round(model)[:, :1]
             self._ids = torch.cat((self._ids, best), dim=1)
         return self._rounds[step - 1][0 if step == 1 else first - 1]
 
@@ -112,6 +109,14 @@ class Continued:
                 "the explorer's cell again for the present one."
             )
         return model
+
+    @torch.inference_mode()
+    def _branch(self):
+        """From the one row, a row for each candidate that it may take."""
+        count = len(self._candidates)
+        new = self._candidates[:, None]
+        self._ids = torch.cat((self._ids.repeat(count, 1), new), dim=1)
+        self._cache = [k.repeat_interleave(count, dim=1) for k in self._cache]
 
     @torch.inference_mode()
     def _round(self, model):
