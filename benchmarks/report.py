@@ -31,7 +31,7 @@ class Row:
 
 
 def tables(rows):
-    """What the README shows, in Markdown: seconds of generation by way and
+    """What the READMEs show, in Markdown: seconds of generation by way and
     length, and all figures that have an aim."""
     return f"{_generation(rows)}\n\n{_aims(rows)}"
 

@@ -22,6 +22,7 @@ _FILES = {
         "parameters_by_part",
     ],
     "model": ["GPTModel"],
+    "pretrained": ["load_gpt2"],
     "shortcut": [
         "ExampleDeepNeuralNetwork",
         "gradient_means",

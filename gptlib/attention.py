@@ -42,14 +42,14 @@ class MultiHeadAttention(nn.Module):
         check_count(num_heads, "num_heads")
         check_divisible(d_out, num_heads, "d_out", "num_heads")
         check_drop_rate(dropout)
-        self.num_heads = num_heads
+        self.d_in, self.num_heads = d_in, num_heads
         self.W_query = nn.Linear(d_in, d_out, bias=qkv_bias)
         self.W_key = nn.Linear(d_in, d_out, bias=qkv_bias)
         self.W_value = nn.Linear(d_in, d_out, bias=qkv_bias)
         self.out_proj = nn.Linear(d_out, d_out)
         self.dropout = nn.Dropout(dropout)
         self.register_buffer(
-            "mask", _causal_mask(context_length), persistent=False
+            "mask", causal_mask(context_length), persistent=False
         )
 
     def forward(self, x, return_weights=False):
@@ -82,7 +82,7 @@ class MultiHeadAttention(nn.Module):
             keys,
             values,
             dropout_p=self.dropout.p if self.dropout.training else 0.0,
-            is_causal=queries.shape[2] > 1,
+            is_causal=bool(queries.shape[2] > 1),  # an export has SymBool
         )  # (batch, heads, tokens, head_dim)
         return context.transpose(1, 2).flatten(2)
 
@@ -94,7 +94,7 @@ class MultiHeadAttention(nn.Module):
         return scores.masked_fill(hidden, -torch.inf).softmax(dim=-1)
 
     def _check_input(self, x):
-        check_features(x, self.W_query.in_features, "d_in")
+        check_features(x, self.d_in, "d_in")
         if x.dim() != 3 or 0 in x.shape:
             raise ValueError(
                 "Attention expects (batch, tokens, d_in), none of them 0; "
@@ -106,15 +106,20 @@ class MultiHeadAttention(nn.Module):
                 f"at most context_length={len(self.mask)}: crop it first."
             )
 
+    def _load_from_state_dict(self, state_dict, prefix, *args, **kwargs):
+        # The notes' module saves its mask, as numbers; this one makes its own.
+        state_dict.pop(f"{prefix}mask", None)
+        super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
+
     def _apply(self, fn, recurse=True):
         super()._apply(fn, recurse)
         # to_empty leaves a buffer unset, and a mask that is not saved would
         # stay so: make it again wherever the module has been moved.
-        self.mask = _causal_mask(len(self.mask), self.mask.device)
+        self.mask = causal_mask(len(self.mask), self.mask.device)
         return self
 
 
-def _causal_mask(size, device=None):
+def causal_mask(size, device=None):
     """True above the diagonal: row i must not see column j > i."""
     everywhere = torch.ones(size, size, dtype=torch.bool, device=device)
     return everywhere.triu(diagonal=1)

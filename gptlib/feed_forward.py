@@ -37,7 +37,7 @@ class FeedForward(nn.Module):
     def __init__(self, cfg):
         super().__init__()
         check_config(cfg)
-        emb_dim = cfg["emb_dim"]
+        self.emb_dim = emb_dim = cfg["emb_dim"]
         self.layers = nn.Sequential(
             nn.Linear(emb_dim, 4 * emb_dim),
             GELU(),
@@ -45,5 +45,5 @@ class FeedForward(nn.Module):
         )
 
     def forward(self, x):
-        check_features(x, self.layers[0].in_features, "emb_dim")
+        check_features(x, self.emb_dim, "emb_dim")
         return self.layers(x)

@@ -1,5 +1,7 @@
 """What several tests share."""
 
+import re
+
 # Odd sizes on which mistakes show: nothing is square, several heads.
 TINY = {
     "vocab_size": 101,
@@ -21,3 +23,11 @@ def message(raised):
     text = str(raised.value.args[0])
     assert "\n" not in text
     return text
+
+
+def sections(text):
+    """What GitHub calls the sections of a page in a link."""
+    headings = re.findall(r"^#+ (.*)", text, flags=re.M)
+    return [
+        re.sub(r"[^\w -]", "", h).lower().replace(" ", "-") for h in headings
+    ]

@@ -73,7 +73,7 @@ def tidy(notebook, before):
     asked = False
     for cell in notebook.cells:
         if cell.cell_type == "code":
-            hide_answer(cell, asked)
+            hide_answer(cell, asked and cell.outputs)
             timed = TIMED.intersection(cell.metadata.get("tags", []))
             saved = old[cell.id].get("outputs", []) if cell.id in old else []
             pairs = zip_longest(cell.outputs, saved[: len(cell.outputs)])

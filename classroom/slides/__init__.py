@@ -7,7 +7,9 @@ package installs; nbconvert's own slides of other notebooks stay as they are.
 import base64
 import html
 import io
+import mimetypes
 import re
+from functools import partial
 from pathlib import Path
 
 import matplotlib.style
@@ -26,6 +28,7 @@ FORMULA = re.compile(
 )
 LAUNCH = re.compile(r"^\[!\[.*\]\(.*\)\]\(.*\)\n*", re.M)  # a badge
 PICTURE = re.compile(r"^!\[.*?\]\(.*?\)$", re.M | re.S)
+IMAGE = re.compile(r"!\[(.*?)\]\((images/.*?)\)", re.S)
 HEADING = re.compile(r"#+ ")
 AT_A_GLANCE = re.compile(r"#+ |- |1\. |\||\$\$")  # heading, list, table, …
 QUESTION = re.compile(r"\*\*(Before you run it|Predict)")
@@ -38,7 +41,6 @@ class Slides(SlidesExporter):
     """reveal.js and all pictures in one file."""
 
     export_from_notebook = "Slides of this series"  # in JupyterLab's menu
-    embed_images = True
     exclude_input_prompt = exclude_output_prompt = True
 
     @default("extra_template_basedirs")
@@ -70,9 +72,11 @@ class Prepare(Preprocessor):
             else:
                 _hold_back(cell, before)
                 cells.append(cell)
+        folder = Path(resources["metadata"]["path"])
         for cell in cells:
             if cell.cell_type == "markdown":
                 cell.source = FORMULA.sub(_draw, cell.source)
+                cell.source = IMAGE.sub(partial(_embed, folder), cell.source)
         nb.cells = cells
         return nb, resources
 
@@ -101,6 +105,19 @@ def formula_image(formula, display=False):
         f'vertical-align: {-depth / em:.3f}em" '
         f'src="data:image/svg+xml;base64,{data}">'
     )
+
+
+def _embed(folder, found):
+    """A picture of the notebook's folder as an <img> element.
+
+    (nbconvert's `embed_images` parses each piece of HTML by itself, and so
+    closes a <details> after its summary: folded answers would show.)
+    """
+    alt, place = found.groups()
+    data = base64.b64encode((folder / place).read_bytes()).decode("ascii")
+    kind = mimetypes.guess_type(place)[0]
+    alt = html.escape(" ".join(alt.split()))
+    return f'<img alt="{alt}" src="data:{kind};base64,{data}">'
 
 
 def _draw(found):

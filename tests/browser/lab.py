@@ -52,16 +52,28 @@ def find_chromium(playwright):
     return next((p for p in found if p and Path(p).exists()), None)
 
 
-def saved_pictures(name):
-    """How many pictures the file of a notebook has."""
+def saved_pictures(name, folded=False):
+    """How many pictures a notebook has; those in folded outputs, if asked."""
     cells = nbformat.read(NOTEBOOKS / name, as_version=4).cells
-    outputs = [o for cell in cells for o in cell.get("outputs", [])]
+    outputs = [o for cell in cells if folded or not hidden(cell)
+               for o in cell.get("outputs", [])]  # fmt: skip
     drawn = sum("image/png" in o.get("data", {}) for o in outputs)
     return drawn + sum(
         cell.source.count("](images/")
         for cell in cells
         if cell.cell_type == "markdown"
     )
+
+
+def answers(name):
+    """Which of a notebook's code cells answer a question: their numbers."""
+    cells = nbformat.read(NOTEBOOKS / name, as_version=4).cells
+    code = [cell for cell in cells if cell.cell_type == "code"]
+    return [n for n, c in enumerate(code) if hidden(c)]
+
+
+def hidden(cell):
+    return cell.metadata.get("jupyter", {}).get("outputs_hidden", False)
 
 
 class Lab:

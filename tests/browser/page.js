@@ -45,6 +45,10 @@ window.tests = {
     .filter((cell) => cell.querySelector('.cm-content')?.textContent.trim())
     .map((cell) => cell.querySelector('.jp-InputPrompt').textContent.trim()),
 
+  // Which of the cells that hold code show one line of their output only.
+  folded: () => tests.all('.jp-CodeCell').flatMap((cell, number) =>
+    cell.querySelector('.jp-OutputPlaceholder') ? [number] : []),
+
   // What must not be on the page.
   broken: () => tests.all(`
       [data-mime-type="application/vnd.jupyter.stderr"],

@@ -5,7 +5,7 @@ saved and opened again, in the order of the tests.
 """
 
 import pytest
-from lab import NAMES, THEMES, Notebook, saved_pictures
+from lab import NAMES, THEMES, Notebook, answers, saved_pictures
 
 # What can be set to something impossible, told in the explorer.
 REFUSING = ("01", "05", "06", "07")
@@ -25,9 +25,11 @@ PICTURES = ".jp-RenderedMarkdown img, .jp-OutputArea-output img"
 
 @pytest.fixture(scope="module", params=NAMES)
 def notebook(request, room, lab):
-    """A notebook that has been opened, looked at (`opened`) and run."""
+    """A notebook that has been opened, looked at (`opened`: its pictures,
+    `folded`: its folded outputs) and run."""
     notebook = Notebook(room.new_page(), lab, request.param)
     notebook.opened = pictures(notebook)
+    notebook.folded = notebook.page.evaluate("tests.folded()")
     notebook.run_all()
     yield notebook
     notebook.close()
@@ -57,6 +59,11 @@ def all_show(pictures):
 def test_it_shows_its_pictures_before_it_is_run(notebook):
     assert len(notebook.opened) == saved_pictures(notebook.name)
     assert all_show(notebook.opened), notebook.opened
+
+
+def test_what_answers_a_question_is_folded_until_it_is_run(notebook):
+    assert notebook.folded == answers(notebook.name) != []
+    assert notebook.page.evaluate("tests.folded()") == []
 
 
 def test_it_runs(notebook):
@@ -114,10 +121,12 @@ def test_axe_finds_nothing_serious(notebook, theme):
 
 
 def test_saved_and_opened_again_it_shows_all(notebook):
-    shown = notebook.explorer().shown()
     notebook.command("docmanager:save")
     notebook.end_kernel()
     notebook.open()
     notebook.check()
-    assert all_show(pictures(notebook))
-    assert notebook.explorer().shown() == shown
+    shown = pictures(notebook)
+    assert all_show(shown)
+    # Nothing is folded: what was run stays open.
+    drawn = saved_pictures(notebook.name, folded=True)
+    assert len(shown) == drawn

@@ -112,6 +112,45 @@ def test_no_deck_asks_the_network(walked, name):
     assert [a for a in asked if not a.startswith(("file:", "data:"))] == []
 
 
+# Of each fold: its summary's words, and what shows and stands in it beside.
+FOLDS = """() => [...document.querySelectorAll('details')].map((fold) => {
+  const summary = fold.querySelector('summary');
+  const inside = [...fold.children].filter((e) => e != summary);
+  fold.open = false;
+  return [summary.textContent, inside.map((e) => e.textContent).join(' '),
+          inside.some((e) => e.checkVisibility())]; })"""
+
+
+@pytest.mark.parametrize("name", DECKS)
+def test_each_fold_keeps_its_secret(browser, decks, name):
+    notebook = nbformat.read(
+        NOTEBOOKS / name.replace(".slides.html", ".ipynb"), as_version=4
+    )
+    page = browser.new_page()
+    page.goto((decks / name).as_uri())
+    folds = page.evaluate(FOLDS)
+    page.close()
+    texts = [
+        cell.source
+        for cell in notebook.cells
+        if cell.metadata.slideshow.slide_type != "skip"
+    ]
+    assert len(folds) == sum(text.count("<details>") for text in texts) > 0
+    for summary, inside, visible in folds:
+        assert len(inside.split()) > 2 and not visible, summary
+
+
+@pytest.mark.parametrize("name", DECKS)
+def test_every_picture_has_words(browser, decks, name):
+    page = browser.new_page()
+    page.goto((decks / name).as_uri())
+    alts = page.evaluate("[...document.images].map((image) => image.alt)")
+    page.close()
+    assert len(alts) >= 3
+    for alt in alts:
+        assert alt and not alt.startswith("No description"), alts
+
+
 @pytest.mark.parametrize("name", DECKS)
 def test_formulas_are_drawn(walked, name):
     for slide in walked[name][0]:

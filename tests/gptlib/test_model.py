@@ -1,8 +1,12 @@
+import copy
+import pickle
+
 import pytest
 import torch
 from common import TINY
+from torch import nn
 
-from gptlib import GPT_CONFIG_124M, GPTModel
+from gptlib import GPT_CONFIG_124M, GPTModel, generate_text_cached
 
 
 def test_names_and_shapes_are_the_notes(tiny):
@@ -192,3 +196,78 @@ def test_the_notes_batch_gives_the_notes_shape():
     with torch.device("meta"):
         logits = GPTModel(GPT_CONFIG_124M)(torch.zeros(2, 4).long())
     assert logits.shape == torch.Size([2, 4, 50257])
+
+
+def test_a_state_of_the_notes_own_model_is_loaded_strictly(tiny, tiny_model):
+    """Its attention saves the mask, as numbers."""
+    state = tiny_model.state_dict()
+    for i in range(2):
+        mask = torch.triu(torch.ones(16, 16), diagonal=1)
+        state[f"trf_blocks.{i}.att.mask"] = mask
+    names = set(state)
+    target = GPTModel(tiny)
+    assert target.load_state_dict(state, strict=True) == ([], [])
+    assert set(state) == names  # the caller's dict stays whole
+    assert torch.equal(target.out_head.weight, tiny_model.out_head.weight)
+    state["trf_blocks.0.att.masks"] = mask
+    with pytest.raises(RuntimeError, match="att.masks"):
+        target.load_state_dict(state)
+
+
+class LowRank(nn.Module):
+    """LoRA: a Linear with a trainable product of two thin ones beside it."""
+
+    def __init__(self, layer):
+        super().__init__()
+        self.layer = layer
+        self.down = nn.Linear(layer.in_features, 2, bias=False)
+        self.up = nn.Linear(2, layer.out_features, bias=False)
+        nn.init.zeros_(self.up.weight)
+
+    def forward(self, x):
+        return self.layer(x) + self.up(self.down(x))
+
+
+def test_any_linear_can_be_wrapped(tiny_model, ids):
+    before = tiny_model(ids)
+    cached = generate_text_cached(tiny_model, ids, 3, 16)
+    for module in list(tiny_model.modules()):
+        for name, layer in list(module.named_children()):
+            if isinstance(layer, nn.Linear):
+                setattr(module, name, LowRank(layer).eval())
+    assert sum(isinstance(m, LowRank) for m in tiny_model.modules()) == 13
+    assert torch.equal(tiny_model(ids), before)
+    assert torch.equal(generate_text_cached(tiny_model, ids, 3, 16), cached)
+
+
+@pytest.mark.parametrize(
+    "copied", [copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))]
+)
+def test_a_copy_gives_the_same(tiny_model, ids, copied):
+    assert torch.equal(copied(tiny_model)(ids), tiny_model(ids))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision(tiny_model, ids, dtype):
+    expected = tiny_model(ids)
+    logits = tiny_model.to(dtype)(ids)
+    assert logits.dtype == dtype
+    assert (logits.float() - expected).abs().max() < 0.05
+
+
+def test_it_is_traced_in_one_piece(tiny_model, ids):
+    traced = torch.compile(tiny_model, backend="eager", fullgraph=True)
+    torch.testing.assert_close(traced(ids), tiny_model(ids))
+
+
+@pytest.mark.skipif(
+    not hasattr(torch.export, "Dim"), reason="this torch exports no sizes"
+)
+def test_it_is_exported_for_any_batch_and_length(tiny_model, ids):
+    sizes = {
+        0: torch.export.Dim("batch", min=1, max=8),
+        1: torch.export.Dim("tokens", min=2, max=16),
+    }
+    program = torch.export.export(tiny_model, (ids,), dynamic_shapes=(sizes,))
+    for some in (ids, ids[:1, :4], ids.repeat(2, 1)):
+        torch.testing.assert_close(program.module()(some), tiny_model(some))

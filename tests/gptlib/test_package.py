@@ -36,7 +36,9 @@ def test_every_public_name_has_a_docstring():
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_a_file_imports_torch_the_tokenizer_and_its_own_room(file):
     foreign = set(imported(file)) - sys.stdlib_module_names
-    assert foreign <= {"gptlib", "tiktoken", "tiktoken_ext", "torch"}
+    assert foreign <= {
+        "gptlib", "safetensors", "tiktoken", "tiktoken_ext", "torch"
+    }  # fmt: skip
 
 
 def test_it_can_be_read_in_an_afternoon():

@@ -4,6 +4,7 @@ import re
 
 import pytest
 import torch
+from common import sections
 from save import minutes
 from test_notebook_format import NAMES, ROOT, code_cells, read
 
@@ -103,4 +104,10 @@ def test_a_named_mistake_is_one_that_the_checks_name():
 
 @pytest.mark.parametrize("link", re.findall(r"\]\(([^)]+)\)", TEXT))
 def test_every_link_leads_somewhere(link):
-    assert link.startswith("https://") or (ROOT / link).exists()
+    if link.startswith("https://"):
+        return
+    page, _, section = link.partition("#")
+    page = ROOT / (page or "INSTRUCTORS.md")
+    assert page.exists()
+    if section:
+        assert section in sections(page.read_text(encoding="utf-8"))

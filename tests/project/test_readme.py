@@ -9,6 +9,7 @@ from pathlib import Path
 import nbformat
 import pytest
 import torch
+from common import sections
 from test_notebook_format import NAMES
 from test_notebook_runs import running, torch_megabytes
 
@@ -32,14 +33,6 @@ def test_ci_runs_the_readmes_commands_and_has_none_of_its_own():
     assert "pip install" not in script and "pytest" not in script
 
 
-def sections():
-    """What GitHub calls the README's sections in a link."""
-    headings = re.findall(r"^#+ (.*)", README, flags=re.M)
-    return [
-        re.sub(r"[^\w -]", "", h).lower().replace(" ", "-") for h in headings
-    ]
-
-
 def test_the_index_of_the_cpu_build_is_binders():
     wanted = re.search(r"^ *export PIP_EXTRA_INDEX_URL=(.*)$", README, re.M)[1]
     binder = (ROOT / "binder" / "requirements.txt").read_text(encoding="utf-8")
@@ -60,7 +53,7 @@ def test_importing_torch_takes_what_the_table_says():
 @pytest.mark.parametrize("link", re.findall(r"\]\(([^)]+)\)", README))
 def test_every_link_leads_somewhere(link):
     if link.startswith("#"):
-        assert link[1:] in sections()
+        assert link[1:] in sections(README)
     else:
         assert link.startswith("https://") or (ROOT / link).exists()
 

@@ -178,12 +178,11 @@ def test_two_controls_in_two_threads_leave_the_latest_picture():
     assert explorer.description == "a is 3, b is 2"
 
 
-def test_jupyterlab_of_this_environment_saves_the_state():
+def test_controls_wait_for_cells_in_jupyterlab_of_this_environment():
     folder = Path(sys.prefix, "share/jupyter/lab/settings")
     file = folder / "overrides.d" / "gpt-part-by-part.json"
     assert file.is_file(), "pip install -e ."
     overrides, error = _get_overrides(str(folder))
-    plugin = "@jupyter-widgets/jupyterlab-manager:plugin"
-    assert not error and overrides[plugin]["saveState"] is True
+    assert not error
     kernels = overrides["@jupyterlab/apputils-extension:kernels-settings"]
     assert kernels["commsOverSubshells"] == "disabled"
