@@ -5,6 +5,7 @@ import weakref
 
 import torch
 from matplotlib.ticker import MaxNLocator
+from torch.nn import functional as F
 
 from classroom import plots
 from classroom.explore.explorer import Explorer, slider, text
@@ -116,7 +117,10 @@ class Continued:
         count = len(self._candidates)
         new = self._candidates[:, None]
         self._ids = torch.cat((self._ids.repeat(count, 1), new), dim=1)
-        self._cache = [k.repeat_interleave(count, dim=1) for k in self._cache]
+        self._cache = [
+            F.pad(k, (0, 0, 0, ROUNDS)).repeat_interleave(count, dim=1)
+            for k in self._cache
+        ]
 
     @torch.inference_mode()
     def _round(self, model):
@@ -132,9 +136,8 @@ class Continued:
         """Logits after each row: of what is new, or of a window that slid."""
         most, tokens = model.pos_emb.num_embeddings, self._ids.shape[1]
         start = max(0, tokens - most)
-        if start > 0 or self._cache is None:
-            room = min(most, tokens + ROUNDS)
-            self._cache = new_cache(model, len(self._ids), room)
+        if start > 0 or self._cache is None:  # room for no more: `_branch`
+            self._cache = new_cache(model, len(self._ids), tokens - start)
             self._kept = 0
         unread = self._ids[:, start + self._kept :]
         logits = read(model, unread, self._cache, self._kept)
