@@ -80,6 +80,19 @@ MISTAKES = [
                    "torch.ones(new, seen).bool().triu(new)",
                    "torch.ones(new, seen).bool().triu(seen - new + 1)"
                    ".flip(1)")),
+    known("mask-for-prompt-only",
+          "This fits a mask that hides nothing once something is kept: of "
+          "several new tokens, the earlier ones come before the later ones "
+          "then, too.",
+          *_masked("torch.ones(new, seen).bool().triu(1 if new == seen else "
+                   "seen)")),
+    known("new-apart",
+          "This fits new tokens that see what was kept and themselves, but "
+          "not the new tokens before them: what has joined the kept ones "
+          "when the second new token has its turn?",
+          *({MASK: "torch.cat((torch.zeros(new, seen - new), 1 - "
+             "torch.eye(new)), 1).bool()"} | other
+            for other in ({}, {RETURN: "return context, *given", **GIVEN}))),
     known("mask-off-by-one",
           "This fits a mask that is one column off: the first new token sees "
           "all kept tokens and itself, and no more.",
@@ -124,13 +137,13 @@ MISTAKES = [
              JOIN_VALUES: f"torch.cat((values, new_values), dim={axis})"}
             for axis in (0, 1, 3))),
     known("returns-new-only",
-          "The context fits, and what is returned to be kept are the keys "
-          "and values of the new tokens alone: the next call would have "
-          "nothing of the earlier ones.",
+          "This fits keys and values of the new tokens alone that are "
+          "returned to be kept: the next call would have nothing of the "
+          "earlier ones.",
           {RETURN: "return context, new_keys, new_values"}),
     known("returns-old",
-          "The context fits, and what is returned to be kept is what came "
-          "in: the next call would not know of the new tokens.",
+          "This fits keys and values that are returned as they came in: the "
+          "next call would not know of the new tokens.",
           {RETURN: "return context, *given", **GIVEN}),
     known("results-swapped",
           "The order is another one: expected the context vectors, then the "
@@ -168,7 +181,8 @@ MISTAKES = [
           *({"query.shape[-1] ** 0.5": other} for other in
             ("x.shape[-1] ** 0.5", "query.shape[-1]", "seen ** 0.5",
              "att.num_heads ** 0.5", "query.shape[-1] ** -0.5",
-             "int(query.shape[-1] ** 0.5)"))),
+             "int(query.shape[-1] ** 0.5)",
+             "8 ** 0.5", "64 ** 0.5"))),  # of the tiny model, and GPT-2's
     known("softmax-wrong-axis",
           "This fits a softmax over another axis: the weights of one new "
           "token, over all tokens that it sees, add up to 1.",
@@ -292,10 +306,15 @@ def _seen(case, outcome, right):
     if outcome.error is not None:
         what = str(outcome.error).split("\n")[0]
         return f"{_told(case)} {type(outcome.error).__name__}: {what}."
-    for name, got, wanted in zip(RESULTS, outcome.result, right, strict=True):
-        if not same(got, wanted):
-            return f"{_told(case)} {difference(got, wanted, name)}"
-    raise AssertionError("the outcome is right")
+    wrong = [
+        (got.shape == wanted.shape, difference(got, wanted, name))
+        for name, got, wanted in zip(
+            RESULTS, outcome.result, right, strict=True
+        )
+        if not same(got, wanted)
+    ]
+    _, told = min(wrong)  # another shape before another number
+    return f"{_told(case)} {told}"
 
 
 def _tried(fn, cases):
@@ -320,8 +339,11 @@ def _fits(triples, solve):
     return True
 
 
-def _otherwise(outcome, right):
-    """No known mistake: its name, and where to look."""
+def _otherwise(fn, case, outcome, right, first):
+    """No known mistake: its name, and where to look.
+
+    `first` tells that no case before this one was right.
+    """
     context, *kept = outcome.result
     if [t.shape for t in outcome.result] != [t.shape for t in right]:
         return "wrong-shape", (
@@ -330,6 +352,15 @@ def _otherwise(outcome, right):
         )
     if not context.isfinite().any():
         return "output-not-finite", NAN
+    if draws(attempt, fn, *case):
+        return "random-values", (
+            "Your function draws random numbers or sets a seed. Attention in "
+            "evaluation mode needs neither."
+        )
+    if not first:
+        return "wrong-for-other-sizes", (
+            "Yours is right for other sizes. What in it fits some only?"
+        )
     return "wrong-values", (
         "Follow one new token: which tokens does it see, with which keys is "
         "its query compared, and whose values does it collect?"
@@ -405,7 +436,9 @@ def cached_attention(fn):
             found = CACHED.explain(partial(_fits, triples))
         if outcome.error is not None and not found:
             raise outcome.error
-        words = ("", "") if found else _otherwise(outcome, right)
+        words = ("", "")
+        if not found:
+            words = _otherwise(fn, case, outcome, right, case is cases[0])
         blame(found, _seen(case, outcome, right), *words)
     _check_types(triples)
     _check_traces(fn, cases[0])

@@ -306,6 +306,34 @@ def no_biases(att, x, keys, values):
     return attend(att, x, keys, values)
 
 
+def prompt_masked(att, x, keys, values):
+    """For one new token after some, as the notebook's function does."""
+    return (attend if keys.shape[2] == 0 else one_new_token)(
+        att, x, keys, values
+    )
+
+
+def one_by_one_apart(att, x, keys, values):
+    """What the function for one token returns to be kept is forgotten."""
+    rows = [attend(att, t, keys, values)[0] for t in x.split(1, dim=1)]
+    return torch.cat(rows, dim=1), keys, values
+
+
+def after_three(new, seen):
+    """Right for three kept tokens, as in the check's first case."""
+    return torch.full((new, seen), -torch.inf).triu(4)
+
+
+def by_eight(att, x, keys, values):
+    """The root of GPT-2's 64 features of a head."""
+    queries = att.split_heads(att.W_query(x))
+    keys = torch.cat((keys, att.split_heads(att.W_key(x))), dim=2)
+    values = torch.cat((values, att.split_heads(att.W_value(x))), dim=2)
+    scores = queries @ keys.mT / 8 + past(x.shape[1], keys.shape[2])
+    context = (scores.softmax(-1) @ values).transpose(1, 2).flatten(2)
+    return att.out_proj(context), keys, values
+
+
 WRONG = [
     ("new-ignored", new_ones_joined_in_vain),
     ("output-not-finite", masked(times_infinity)),
@@ -323,7 +351,11 @@ WRONG = [
     ("not-three-results", pair_of_caches),
     ("input-overwritten", in_place),
     ("generator-used", seeds),
-    ("wrong-values", drops),
+    ("random-values", drops),
+    ("mask-for-prompt-only", prompt_masked),
+    ("new-apart", one_by_one_apart),
+    ("wrong-scale", by_eight),
+    ("wrong-for-other-sizes", masked(after_three)),
     ("mode-changed", trains),
     ("wrong-values", first_row_only),
     ("wrong-scale", four_features),
@@ -356,3 +388,24 @@ def test_what_is_right_in_one_case_only_fails(mistake, answer):
 def test_no_answer_is_given_away():
     """The words for the mask that is off leave the column to be found."""
     assert "kept + 1" not in cached_attention(causal).message
+
+
+def test_two_mistakes_are_told_without_a_contradiction():
+    """A context that is wrong is not called right beside it."""
+
+    def answer(att, x, keys, values):
+        return one_new_token(att, x, keys, values)[0], keys, values
+
+    result = cached_attention(answer)
+    assert "a second mistake" in result.message
+    assert "fits, and" not in result.message
+
+
+def test_another_shape_is_told_before_other_numbers():
+    def answer(att, x, keys, values):
+        context, *kept = attend(att, x, keys, values)
+        return 2 * context, *(t[:, :, 1:] for t in kept)
+
+    result = cached_attention(answer)
+    assert result.mistake == "wrong-shape"
+    assert "tensor of keys has shape (2, 3, 4, 4)" in result.message
