@@ -58,7 +58,7 @@ def test_loaded_weights_replace_the_random_model(space, capsys, monkeypatch):
         )
         Path(target).write_bytes(b"weights")
 
-    monkeypatch.setattr(gptlib, "load_gpt2", load, raising=False)
+    monkeypatch.setattr(gptlib, "load_gpt2", load)
     monkeypatch.setattr(torch.hub, "download_url_to_file", fetch)
     exec(allow(SOURCES["weights"]), space)
     assert space["model"] is loaded
@@ -69,6 +69,25 @@ def test_loaded_weights_replace_the_random_model(space, capsys, monkeypatch):
     )
     exec(SOURCES["greet"], space)
     assert capsys.readouterr().out == "Hello, I am a\n"
+
+
+def test_a_small_gpt2_writes_what_hugging_faces_does(space, capsys):
+    """A file where the download would be: its weights are random."""
+    transformers = pytest.importorskip("transformers")
+    torch.manual_seed(0)
+    config = transformers.GPT2Config(n_embd=64, n_head=1, n_layer=1)
+    theirs = transformers.GPT2LMHeadModel(config).eval()
+    theirs.save_pretrained("gpt2-weights")
+    capsys.readouterr()  # a progress bar
+    for name in ("weights", "greet"):
+        exec(SOURCES[name], space)
+    prompt = space["encoded_tensor"]
+    expected = theirs.generate(prompt, max_new_tokens=40, do_sample=False)
+    assert torch.equal(space["greeting"], expected)
+    assert capsys.readouterr().out == (
+        "GPT-2's weights are loaded.\n"
+        f"{space['tokenizer'].decode(expected[0].tolist())}\n"
+    )
 
 
 def test_a_file_that_is_not_whole_is_not_kept(space, capsys, tmp_path):
