@@ -34,6 +34,8 @@ class GPTModel(nn.Module):
         self.trf_blocks = nn.Sequential(
             *(TransformerBlock(cfg) for _ in range(cfg["n_layers"]))
         )
+        for block in self.trf_blocks:  # one mask for all: 1 MiB saved for each
+            block.att.mask = self.trf_blocks[0].att.mask
         self.final_norm = LayerNorm(emb_dim)
         self.out_head = nn.Linear(emb_dim, vocab_size, bias=False)
 

@@ -19,7 +19,17 @@ END_OF_TEXT = "<|endoftext|>"
 
 
 class GPT2Encoding(tiktoken.Encoding):
-    """tiktoken's encoding, whose errors say what to do."""
+    """tiktoken's encoding of GPT-2, whose errors say what to do."""
+
+    @property
+    def _mergeable_ranks(self):
+        # tiktoken holds all ranks twice, though only a pickle asks for these:
+        # 7 MB less where the file is read again.
+        return _read_ranks(VOCABULARY)
+
+    @_mergeable_ranks.setter
+    def _mergeable_ranks(self, ranks):
+        pass
 
     def encode(self, text, **special):
         """Token IDs of `text`; takes tiktoken's keyword arguments.

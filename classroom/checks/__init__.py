@@ -23,6 +23,7 @@ from classroom.checks.gpt_skeleton import (
     corrected_configuration,
     skeleton,
 )
+from classroom.checks.kept_attention import cached_attention
 from classroom.checks.layer_normalization import (
     faulty_norms,
     layer_norm,

@@ -40,6 +40,7 @@ EXERCISES = {
     },
     "08-autoregressive-greedy-generation": {
         "generate": "my_generate",
+        "cached_attention": "my_cached_attention",
         "stop_at_end": "my_generate_until",
         "batch_prompts": "my_generate_batch",
     },

@@ -1,24 +1,31 @@
 """Explorer 08: the loop of greedy generation, one round at a time."""
 
+import functools
+import weakref
+
 import torch
 from matplotlib.ticker import MaxNLocator
+from torch.nn import functional as F
 
 from classroom import plots
-from classroom.explore.explorer import Explorer, slider
+from classroom.explore.explorer import Explorer, slider, text
 from classroom.explore.tokens import short_token, token_text, whole_text
 from classroom.picture import inches, styled, visible
+from gptlib.cache import new_cache, read
 from gptlib.inputs import check_token_ids
 from gptlib.tokenizer import gpt2_tokenizer
 
 ROUNDS = 8
 CANDIDATES = 10
+PROMPTS = 8  # remembered at most
+MOST_TOKENS = 256  # of a prompt: a laptop reads them in a few seconds
 
 
 def explore_generation(model, prompt="Hello, I am"):
-    """How `model` continues `prompt`, greedily, one token a round.
+    """How `model` goes on after a prompt, from any candidate of round 1.
 
-    All rounds are computed at once and the model is let go, so that an
-    explorer on the page never keeps a second large model in memory.
+    Rounds are computed when they are first asked for. The model is not held:
+    an explorer on the page never keeps a second large model in memory.
 
     Args:
         model: a GPTModel in eval mode.
@@ -28,40 +35,114 @@ def explore_generation(model, prompt="Hello, I am"):
     Raises:
         ValueError: the model is in training mode.
     """
-    rounds = generation_rounds(model, prompt_ids(model, prompt))
-
-    def draw(step):
-        return _draw(step, *rounds[step - 1])
-
-    return Explorer(draw, {"step": slider("round of the loop", 1, 1, ROUNDS)})
-
-
-def generation_rounds(model, ids):
-    """For each round: IDs so far, the likeliest next IDs, probabilities.
-
-    The first candidate is the one that the next round finds appended.
-
-    Args:
-        model: maps IDs (1, tokens) to logits (1, tokens, vocab).
-        ids: list of the prompt's token IDs.
-
-    Raises:
-        ValueError: the model is in training mode, or can't read the IDs.
-    """
     if any(module.training for module in model.modules()):
         raise ValueError(
             "The model is in training mode: dropout would change its choice "
             "from run to run; call model.eval() first."
         )
-    check_token_ids(torch.tensor([ids]), model.tok_emb.num_embeddings)
-    rounds = []
-    for _ in range(ROUNDS):
-        logits = _next_logits(model, ids)
-        top = logits.topk(min(CANDIDATES, len(logits))).indices
-        shares = logits.softmax(dim=-1)[top]
-        rounds.append((ids, top.tolist(), shares.tolist()))
-        ids = [*ids, int(logits.argmax())]
-    return rounds
+    continued = functools.lru_cache(maxsize=PROMPTS)(
+        functools.partial(Continued, weakref.ref(model))
+    )
+    opening = continued(prompt)  # stays, whatever is typed
+
+    def draw(step, prompt_now, first=1):
+        texts = opening if prompt_now == prompt else continued(prompt_now)
+        chosen = first - 1 if step == 1 else 0
+        return _draw(step, chosen, *texts.at(step, first))
+
+    controls = {"step": slider("round of the loop", 1, 1, ROUNDS)}
+    count = len(opening.at(1, 1)[1])
+    if count > 1:
+        label = "candidate taken in round 1"
+        controls["first"] = slider(label, 1, 1, count)
+    typed = controls["prompt_now"] = text("prompt, then Enter", prompt)
+    typed.continuous_update = False  # a letter would take a pass of the model
+    return Explorer(draw, controls)
+
+
+class Continued:
+    """A prompt, continued greedily from each of its likeliest next tokens.
+
+    All of them are read as one batch, and keys and values are kept.
+
+    Args:
+        alive: gives the model, or None once it is gone (a weak reference).
+        prompt: the text to start with.
+
+    Raises:
+        ValueError: the prompt is too long, or the model is gone; so does
+            `at`.
+    """
+
+    def __init__(self, alive, prompt):
+        self._alive, self._cache, self._kept = alive, None, 0
+        model = self._model()
+        ids = prompt_ids(model, prompt)
+        if len(ids) > MOST_TOKENS:
+            raise ValueError(
+                f"The prompt has {len(ids)} tokens; the explorer takes up to "
+                f"{MOST_TOKENS}: shorten it."
+            )
+        check_token_ids(torch.tensor([ids]), model.tok_emb.num_embeddings)
+        self._ids = torch.tensor([ids], device=model.pos_emb.weight.device)
+        self._rounds = []
+        self._candidates = self._round(model)[0]
+
+    def at(self, step, first):
+        """What round `step` reads and finds if round 1 takes number `first`.
+
+        Returns:
+            IDs read, the likeliest next IDs, their probabilities: lists.
+        """
+        while len(self._rounds) < step:
+            model = self._model()
+            if len(self._rounds) == 1:
+                self._branch()
+            best = self._round(model)[:, :1]
+            self._ids = torch.cat((self._ids, best), dim=1)
+        return self._rounds[step - 1][0 if step == 1 else first - 1]
+
+    def _model(self):
+        model = self._alive()
+        if model is None:
+            raise ValueError(
+                "The model that this explorer read is no longer there: run "
+                "the explorer's cell again for the present one."
+            )
+        return model
+
+    @torch.inference_mode()
+    def _branch(self):
+        """From the one row, a row for each candidate that it may take."""
+        count = len(self._candidates)
+        new = self._candidates[:, None]
+        self._ids = torch.cat((self._ids.repeat(count, 1), new), dim=1)
+        self._cache = [
+            F.pad(k, (0, 0, 0, ROUNDS)).repeat_interleave(count, dim=1)
+            for k in self._cache
+        ]
+
+    @torch.inference_mode()
+    def _round(self, model):
+        """Note a round; returns its candidates, (rows, candidates)."""
+        logits = self._read(model)  # (rows, vocab)
+        top = logits.topk(min(CANDIDATES, logits.shape[1])).indices
+        shares = logits.float().softmax(dim=-1).gather(1, top)
+        lists = (found.tolist() for found in (self._ids, top, shares))
+        self._rounds.append(list(zip(*lists, strict=True)))
+        return top
+
+    def _read(self, model):
+        """Logits after each row: of what is new, or of a window that slid."""
+        most, tokens = model.pos_emb.num_embeddings, self._ids.shape[1]
+        start = max(0, tokens - most)
+        if start > 0 or self._cache is None:  # room for no more: `_branch`
+            self._cache = new_cache(model, len(self._ids), tokens - start)
+            self._kept = 0
+        unread = self._ids[:, start + self._kept :]
+        logits = read(model, unread, self._cache, self._kept)
+        self._kept = tokens - start
+        return logits
 
 
 def prompt_ids(model, prompt):
@@ -75,13 +156,13 @@ def prompt_ids(model, prompt):
 
 
 @styled
-def generation_round(number, text, tokens, probabilities):
-    """`plots.candidates` in one round of the loop; the first is chosen.
+def generation_round(number, text, tokens, probabilities, chosen=0):
+    """`plots.candidates` in one round of the loop.
 
-    `text` is what the model has read.
+    `text` is what the model has read, `chosen` the place of what it takes.
     """
     names = [short_token(token) for token in tokens]
-    picture = plots.candidates(names, probabilities)
+    picture = plots.candidates(names, probabilities, chosen)
     (axes,) = picture.axes
     side = max(2.1, 0.7 + inches(max(names, key=len)))
     picture.set_size_inches(side + 4.9, max(3.4, 1.2 + 0.32 * len(tokens)))
@@ -98,20 +179,13 @@ def generation_round(number, text, tokens, probabilities):
     return picture
 
 
-def _next_logits(model, ids):
-    table = model.pos_emb  # as long as the longest context
-    context = torch.tensor([ids[-table.num_embeddings :]])
-    with torch.no_grad():
-        logits = model(context.to(table.weight.device))  # (1, tokens, vocab)
-    return logits[0, -1].float().cpu()
-
-
-def _draw(step, ids, candidates, probabilities):
+def _draw(step, chosen, ids, candidates, probabilities):
     names = [token_text(number) for number in candidates]
-    read, longer = whole_text(ids), whole_text([*ids, candidates[0]])
-    picture = generation_round(step, read, names, probabilities)
+    taken = candidates[chosen]
+    read_text, longer = whole_text(ids), whole_text([*ids, taken])
+    picture = generation_round(step, read_text, names, probabilities, chosen)
     picture.description += (
-        f" IDs so far: {', '.join(map(str, ids))}; appended: {candidates[0]}. "
+        f" IDs so far: {', '.join(map(str, ids))}; appended: {taken}. "
         f"The text becomes {longer!r}."
     )
     return picture

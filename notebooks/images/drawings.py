@@ -1184,7 +1184,7 @@ def one_iteration():
         arrow((152, 72), (184, 72)),
         ids_row(184, 55, PROMPT),
         arrow((420, 72), (452, 72)),
-        step(484, 38, 2, "run the model"),
+        step(484, 38, 2, "crop and run"),
         box(452, 52, 208, 40, "GPT"),
         arrow((572, 92), (572, 132)),
         text(562, 120, "4 × 50,257 logits", 16, QUIET, "end"),
@@ -1198,7 +1198,7 @@ def one_iteration():
         step(44, 168, 4, "make probabilities"),
         box(60, 187, 144, 44, "softmax"),
         arrow((132, 231), (132, 258)),
-        bars(44, 344, [18, 30, 12, 26, 74, 10, 24, 16]),
+        bars(44, 344, [48, 58, 40, 54, 74, 36, 62, 44]),
         text(132, 368, "probabilities, sum 1", 16, QUIET),
         arrow((228, 313), (262, 313)),
         step(262, 276, 5, "take the largest"),
@@ -1252,6 +1252,97 @@ def six_iterations():
     )
 
 
+def greedy_paths():
+    """Two choices after "we", and how probable each text is as a whole."""
+
+    def branch(y, first, chances, look, words):
+        kind = "head" if look == "lit" else "data"
+        middle = y + 24
+        once, twice = (f"{chance:.2f}" for chance in chances)
+        return "\n".join(
+            [
+                arrow((116, 130), (150, 130), (150, middle), (222, middle)),
+                text(184, middle - 10, once, 16),
+                box(222, y, 96, 48, first, kind, look),
+                arrow((318, middle), (402, middle)),
+                text(356, middle - 10, twice, 16),
+                box(402, y, 84, 48, "and", kind, look),
+                text(
+                    506,
+                    middle - 4,
+                    f"{once} · {twice} = {chances[0] * chances[1]:.2f}",
+                    18,
+                    anchor="start",
+                    bold=True,
+                ),
+                text(506, middle + 20, words, 16, QUIET, "start"),
+            ]
+        )
+
+    return card(
+        720,
+        260,
+        "The best step and the best text",
+        "After “we”, greedy takes “sing”, 0.60, then “and”, 0.40: together "
+        "0.24. The other branch, “dance”, 0.40, then “and”, 0.95, has 0.38.",
+        box(24, 106, 92, 48, "we"),
+        branch(30, "sing", (0.6, 0.4), "lit", "greedy: the best step"),
+        branch(182, "dance", (0.4, 0.95), "plain", "the best text"),
+    )
+
+
+def kv_cache():
+    """The triangle of attention in round 6: what is kept, what is new."""
+    names = ["Hello", ",", "␣I", "␣am", *list(NEW.values())[:5]]
+    x, side, top, count = 120, 36, 118, len(names)
+    lit = COLORS["attention"]
+
+    def row(i):
+        y, new = top + i * side, i == count - 1
+        look = (lit, INK) if new else (SHADE, LINE)
+        return "\n".join(
+            [
+                text(x - 12, y + 24, names[i], 16, anchor="end", bold=new),
+                cells(x, y, 1, i + 1, side, *look),
+            ]
+        )
+
+    end, bottom = x + count * side, top + count * side
+    return card(
+        760,
+        464,
+        "Attention with kept keys and values",
+        "A triangle of nine rows, one for each token; a row has a field for "
+        "the token itself and each earlier one. Eight rows are grey: old. Of "
+        "the keys and values on top, eight are kept and grey, one is new. "
+        "Only the last row, with nine fields, is computed in round 6.",
+        text(x, 34, "keys and values", anchor="start", bold=True),
+        cells(x, 46, 1, count - 1, side, SHADE, LINE),
+        cells(end - side, 46, 1, 1, side, lit),
+        outline(end - side, 46, side, side, INK, 4, 0),
+        text(end + 20, 62, "eight kept from earlier", 16, anchor="start"),
+        text(end + 20, 82, "rounds (grey), one new", 16, anchor="start"),
+        *map(row, range(count)),
+        outline(x, bottom - side, count * side, side, INK, 4, 0),
+        text(
+            end - 40,
+            top + 60,
+            "36 grey fields: old queries.\nThe plain loop asks them\n"
+            "again in each round. With\na cache they are done.",
+            16,
+            anchor="start",
+        ),
+        text(
+            end + 20,
+            bottom - 22,
+            "9 fields: the new query\nmeets all nine keys.",
+            16,
+            anchor="start",
+            bold=True,
+        ),
+    )
+
+
 DRAWINGS = {
     **{f"map-{n:02}": partial(model_map, n) for n in LIT},
     "stages": stages,
@@ -1268,6 +1359,8 @@ DRAWINGS = {
     "weight-tying": weight_tying,
     "one-iteration": one_iteration,
     "six-iterations": six_iterations,
+    "greedy-paths": greedy_paths,
+    "kv-cache": kv_cache,
 }
 
 

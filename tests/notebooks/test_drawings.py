@@ -36,6 +36,8 @@ EXPECTED = {
     "weight-tying",
     "one-iteration",
     "six-iterations",
+    "greedy-paths",
+    "kv-cache",
 }
 every_drawing = pytest.mark.parametrize("name", sorted(EXPECTED))
 
@@ -279,3 +281,16 @@ def test_the_token_ids_are_those_of_the_words():
 def test_the_context_grows_by_one_id_a_round():
     shown = numbers("six-iterations")
     assert [shown.count(token) for token in drawings.NEW] == [6, 5, 4, 3, 2, 1]
+
+
+def test_kept_keys_and_values_are_those_of_old_tokens():
+    read = len(drawings.PROMPT) + 5  # in round 6
+    old = sum(range(1, read))
+    assert [f"{old} grey fields", f"{read} fields"] == [
+        line.partition(":")[0] for line in words("kv-cache") if "field" in line
+    ]
+
+
+def test_the_best_step_is_not_the_best_text():
+    shown = " ".join(words("greedy-paths"))
+    assert "0.60 · 0.40 = 0.24" in shown and "0.40 · 0.95 = 0.38" in shown

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from classroom.explore import explore_generation
-from classroom.explore.generation import ROUNDS, generation_rounds, prompt_ids
+from classroom.explore.generation import ROUNDS, Continued, prompt_ids
 from gptlib import GPTModel, generate_text_simple, gpt2_tokenizer
 
 
@@ -16,19 +16,28 @@ def wide_model(tiny):
     return GPTModel(tiny | {"vocab_size": 50257}).eval()
 
 
+def texts_of(model, prompt):
+    return Continued(weakref.ref(model), prompt)
+
+
 def test_it_is_the_loop(wide_model):
+    """From each candidate of round 1, greedily."""
     prompt = gpt2_tokenizer().encode("Hello, I am")
-    rounds = generation_rounds(wide_model, prompt)
-    wanted = generate_text_simple(
-        wide_model, torch.tensor([prompt]), ROUNDS, 16
-    )[0].tolist()
-    for number, (ids, candidates, _) in enumerate(rounds):
-        assert ids == wanted[: 4 + number]
-        assert candidates[0] == wanted[4 + number]
+    texts = texts_of(wide_model, "Hello, I am")
+    ids, candidates, _ = texts.at(1, 1)
+    assert ids == prompt and texts.at(1, 5)[0] == prompt
+    for first, candidate in enumerate(candidates, 1):
+        wanted = generate_text_simple(
+            wide_model, torch.tensor([[*prompt, candidate]]), ROUNDS - 1, 16
+        )[0].tolist()
+        for step in range(ROUNDS, 1, -1):
+            ids, found, _ = texts.at(step, first)
+            assert ids == wanted[: 3 + step]
+            assert found[0] == wanted[3 + step]
 
 
 def test_probabilities_are_the_models(wide_model):
-    ids, candidates, shares = generation_rounds(wide_model, [5, 7])[2]
+    ids, candidates, shares = texts_of(wide_model, "Hi").at(3, 2)
     with torch.no_grad():
         logits = wide_model(torch.tensor([ids]))[0, -1].double()
     wanted = logits.exp() / logits.exp().sum()
@@ -39,12 +48,49 @@ def test_probabilities_are_the_models(wide_model):
 
 
 def test_past_the_context_it_crops_as_the_loop_does(tiny_model):
-    prompt = list(range(14))  # the model reads 16
-    last, candidates, _ = generation_rounds(tiny_model, prompt)[-1]
-    wanted = generate_text_simple(
-        tiny_model, torch.tensor([prompt]), ROUNDS, 16
-    )[0].tolist()
-    assert [*last, candidates[0]] == wanted
+    texts = texts_of(tiny_model, "(),-./012345!;")  # 14; it reads 16
+    prompt, candidates, _ = texts.at(1, 1)
+    assert len(prompt) == 14
+    for first in (1, 4):
+        start = torch.tensor([[*prompt, candidates[first - 1]]])
+        wanted = generate_text_simple(tiny_model, start, ROUNDS - 1, 16)
+        last, found, _ = texts.at(ROUNDS, first)
+        assert [*last, found[0]] == wanted[0].tolist()
+
+
+def test_a_prompt_that_takes_too_long_is_refused(wide_model, control):
+    explorer = explore_generation(wide_model)
+    control(explorer, "prompt").value = "one two " * 200
+    assert "takes up to 256: shorten it." in explorer.description
+    explorer.reset.click()
+    assert "gpt-shown" in explorer.words.value
+
+
+def test_the_candidate_of_round_1_is_chosen_and_appended(wide_model, control):
+    explorer = explore_generation(wide_model)
+    control(explorer, "candidate").value = 3
+    taken = texts_of(wide_model, "Hello, I am").at(1, 1)[1][2]
+    assert f"appended: {taken}. " in explorer.description
+    control(explorer, "round").value = 2
+    assert f"15496, 11, 314, 716, {taken}; " in explorer.description
+
+
+def test_a_prompt_is_read_once_it_is_complete(wide_model, control):
+    explorer = explore_generation(wide_model)
+    prompt = control(explorer, "prompt")
+    assert prompt.continuous_update is False
+    prompt.value = "Good morning"
+    assert "after 'Good morning'" in explorer.description
+
+
+def test_a_model_that_is_gone_is_said_to_be(tiny, control):
+    model = GPTModel(tiny).eval()
+    explorer = explore_generation(model)
+    del model
+    gc.collect()
+    control(explorer, "round").value = 2
+    assert "run the explorer's cell again" in explorer.description
+    assert "gpt-impossible" in explorer.words.value
 
 
 def test_a_small_vocabulary_gets_the_letters_it_knows(tiny_model):
