@@ -50,12 +50,10 @@ def generate_text_cached(
     kept = 0  # how many of the window's tokens the cache holds
     for end in range(prompt, prompt + max_new_tokens):
         start = max(0, end - context_size)  # of the window
-        if start > 0:
-            kept = 0
+        kept = 0 if start > 0 else kept
         with torch.inference_mode():
             logits = read(model, ids[:, start + kept : end], cache, kept)
-        chosen = logits.argmax(dim=-1)  # (batch,)
-        ids[:, end] = chosen
+        ids[:, end] = chosen = logits.argmax(dim=-1)  # (batch,)
         kept = end - start
         if on_token is not None:
             on_token(chosen)
@@ -66,11 +64,9 @@ def new_cache(model, batch, tokens):
     """Room for each block's keys, then values, as a list of tensors of shape
     (2, batch, heads, tokens, head_dim)."""
     table = model.pos_emb.weight  # for its dtype and device
-    heads = [block.att.num_heads for block in model.trf_blocks]
-    return [
-        table.new_empty(2, batch, n, tokens, table.shape[1] // n)
-        for n in heads
-    ]
+    heads = (block.att.num_heads for block in model.trf_blocks)
+    shapes = ((2, batch, n, tokens, table.shape[1] // n) for n in heads)
+    return [table.new_empty(shape) for shape in shapes]
 
 
 def read(model, ids, cache, kept):

@@ -21,29 +21,21 @@ END_OF_TEXT = "<|endoftext|>"
 class GPT2Encoding(tiktoken.Encoding):
     """tiktoken's encoding of GPT-2, whose errors say what to do."""
 
-    @property
-    def _mergeable_ranks(self):
-        # tiktoken holds all ranks twice, though only a pickle asks for these:
-        # 7 MB less where the file is read again.
-        return _read_ranks(VOCABULARY)
-
-    @_mergeable_ranks.setter
-    def _mergeable_ranks(self, ranks):
-        pass
+    # tiktoken's second copy of all ranks, which pickle alone asks for: 7 MB.
+    _mergeable_ranks = property(
+        lambda self: _read_ranks(VOCABULARY), lambda self, ranks: None
+    )
 
     def encode(self, text, **special):
         """Token IDs of `text`; takes tiktoken's keyword arguments.
 
         Raises:
             TypeError: `text` is no str.
-            ValueError: `text` holds the end marker, and neither
-                `allowed_special` nor `disallowed_special` says how to
-                read it.
+            ValueError: `text` holds the end marker, and no keyword argument
+                says how to read it.
         """
         if not isinstance(text, str):
-            raise TypeError(
-                f"encode takes text (str); got {type(text).__name__}."
-            )
+            raise TypeError(f"encode takes a str; got {type(text).__name__}.")
         try:
             return super().encode(text, **special)
         except ValueError:
@@ -114,8 +106,7 @@ def gpt2_tokenizer():
 
     It has 50,257 tokens: 256 bytes, 50,000 merges and `<|endoftext|>`. The
     ranks come from `data/gpt2.tiktoken` beside this file, so this neither
-    asks the network nor writes anything. Loaded once: a second call returns
-    the same object.
+    asks the network nor writes anything. A second call gives the same object.
 
     Raises:
         ValueError: the vocabulary file is missing or damaged.
