@@ -72,7 +72,7 @@ class Prepare(Preprocessor):
             else:
                 _hold_back(cell, before)
                 cells.append(cell)
-        folder = Path(resources.get("metadata", {}).get("path", ""))
+        folder = Path(resources["metadata"]["path"])
         for cell in cells:
             if cell.cell_type == "markdown":
                 cell.source = FORMULA.sub(_draw, cell.source)

@@ -13,10 +13,12 @@ from nbformat.v4 import (
     new_notebook,
     new_output,
 )
-from test_notebook_format import NAMES, read
+from test_notebook_format import NAMES, ROOT, read
 
 from classroom.slides import Prepare, formula_image
 
+# As nbconvert says where a notebook's pictures are.
+RESOURCES = {"metadata": {"path": str(ROOT / "notebooks")}}
 TYPES = {"slide", "subslide", "fragment", "skip", "notes", ""}
 
 
@@ -58,7 +60,9 @@ def test_a_section_begins_a_slide(cells):
 
 def prepared(*cells):
     """Sources of the cells that become of `cells`, each with its type."""
-    notebook, _ = Prepare().preprocess(new_notebook(cells=list(cells)), {})
+    notebook, _ = Prepare().preprocess(
+        new_notebook(cells=list(cells)), RESOURCES
+    )
     return [
         (cell.source, cell.metadata.get("slideshow", {}).get("slide_type"))
         for cell in notebook.cells
@@ -98,7 +102,7 @@ def test_an_answer_before_a_heading_is_for_the_speaker():
 def test_long_code_makes_way_for_its_picture(lines, shown):
     picture = new_output("display_data", data={"image/png": "AA=="})
     cell = new_code_cell("\n".join("x" * lines), outputs=[picture])
-    Prepare().preprocess(new_notebook(cells=[cell]), {})
+    Prepare().preprocess(new_notebook(cells=[cell]), RESOURCES)
     removed = cell.metadata.get("transient", {}).get("remove_source", False)
     assert removed != shown
 
