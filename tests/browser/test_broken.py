@@ -40,7 +40,7 @@ def test_a_broken_callback_is_seen(run, code):
     notebook = run(EXPLORER.format(code))
     notebook.check()  # nothing has been moved yet
     explorer = notebook.explorer()
-    (slider,) = explorer.sliders()
+    slider = explorer.sliders()[0]
     with pytest.raises(AssertionError, match=CALLBACKS[code]):
         before = explorer.shown()
         after = explorer.press(slider, "ArrowRight")

@@ -39,7 +39,7 @@ def test_all_pictures_show_and_answers_are_folded(reader, pages, name):
     reader.goto((pages / name).with_suffix(".html").as_uri())
     reader.evaluate((HERE / "page.js").read_text(encoding="utf-8"))
     shown = reader.evaluate("tests.pictures('img')")
-    assert len(shown) == saved_pictures(name)
+    assert len(shown) == saved_pictures(name, folded=True)
     assert all(seen for _, seen in shown), shown
     answers = reader.evaluate(FOLDED)
     assert answers

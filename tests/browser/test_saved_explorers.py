@@ -70,13 +70,13 @@ def test_restart_save_open(notebook):
 
 def test_moved_saved_and_run_again(notebook):
     """It is still an explorer where a kernel runs it."""
-    (slider,) = notebook.explorer().sliders()
+    slider = notebook.explorer().sliders()[0]
     before = notebook.explorer().press(slider, "ArrowRight")
     save(notebook)
     assert notebook.explorer().press(slider, "ArrowRight") != before
     open_again(notebook)
     notebook.run_all()
-    (slider,) = notebook.explorer().sliders()
+    slider = notebook.explorer().sliders()[0]
     before = notebook.explorer().shown()
     assert notebook.explorer().press(slider, "ArrowRight") != before
     notebook.check()
