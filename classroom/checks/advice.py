@@ -92,8 +92,9 @@ ADVICE = [
      "torch's functions take tensors; for a plain number there are math's, "
      "such as math.sqrt, and Python's round()."),
     (r"cannot assign '.*Tensor' as parameter",
-     "A calculation, even .T or clone(), gives a tensor. Only an "
-     "nn.Parameter can stand here, an old or a new one."),
+     "A calculation, even .T or clone(), gives a tensor. Change a "
+     "parameter's numbers in place, inside `with torch.no_grad():`, or assign "
+     "an nn.Parameter."),
     (r"cannot assign '.*' as child module",
      "Only a module can stand where a module stood."),
     (r"has no attribute 'detach'|Tensor or None for data",
@@ -121,9 +122,6 @@ ADVICE = [
      "What is trained holds numbers with a decimal point, 1.0 for 1."),
     (r"^In __init__,.*a leaf Variable that requires grad",
      "A parameter can be changed in place inside `with torch.no_grad():`."),
-    (r"cannot assign '.*' as parameter",
-     "A parameter stays a parameter: change its numbers in place, inside "
-     "`with torch.no_grad():`, or assign an nn.Parameter."),
     (r"list index out of range",
      "The last entry of a list of n has the number n − 1. Which numbers does "
      "your index run through?"),
