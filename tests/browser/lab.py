@@ -266,9 +266,9 @@ class Explorer:
             ]
         if kind == "text":
             return [
-                ["End", "Space", "b"],
-                ["ControlOrMeta+a", "Delete"],
-                ["b"],
+                ["End", "Space", "b", "Enter"],
+                ["ControlOrMeta+a", "Delete", "Enter"],
+                ["b", "Enter"],
             ]
         return [["Enter"]]
 
