@@ -376,34 +376,6 @@ def attention_map(weights, tokens):
 
 
 @styled
-def spread_through_depth(
-    series, xlabel="after block", ylabel="variance", log=False
-):
-    """Lines of name → [value at depth 1, at depth 2, …], equally long.
-
-    `ylabel` names the value and its unit; `log` makes its axis logarithmic.
-    """
-    series = {name: array(values) for name, values in series.items()}
-    depth = max(len(values) for values in series.values())
-    ends = "; ".join(
-        f"{name} {digits(y[0])} and {digits(y[-1])}"
-        for name, y in series.items()
-    )
-    description = (
-        f"{sentence(ylabel)}, {xlabel} 1 and {xlabel} {depth}: {ends}."
-    )
-    picture = Picture(7.5, 4.4, description)
-    axes = picture.subplots()
-    _lines(axes, range(1, depth + 1), series)
-    if log:
-        axes.set_yscale("log")
-    every = 1 if depth <= 12 else 5 * math.ceil(depth / 50)
-    axes.set_xticks(sorted({1, *range(every, depth + 1, every)}))
-    label_axes(axes, xlabel, f"{ylabel}, log scale" if log else ylabel)
-    return picture
-
-
-@styled
 def loss_and_gradients(losses, gradients, guessing):
     """Left the loss at each step, right the gradient of each block at the end.
 

@@ -114,9 +114,6 @@ DRAW = {
         [10.0 ** (k - 25) for k in range(30)], [0.25] * 30, True, "Words"
     ),
     "attention_map": lambda: plots.attention_map(ATTENTION, TOKENS),
-    "spread_through_depth": lambda: plots.spread_through_depth(
-        {"pre-norm": [1.5, 2.5, 4], "post-norm": [1, 1, 1.25]}, log=True
-    ),
     "loss_and_gradients": lambda: plots.loss_and_gradients(
         {"pre-norm": [3, 2, 1], "post-norm": [3, 2.9, 3]},
         {"pre-norm": [1e-3, 1e-4], "post-norm": [1e-8, 1e-4]},
@@ -198,7 +195,6 @@ LABELS = {
         {"token looked at (␣ is a space)"},
         {"token that looks (␣ is a space)", "attention weight"},
     ),
-    "spread_through_depth": ({"after block"}, {"variance, log scale"}),
     "loss_and_gradients": (
         {"training step", "block"},
         {"loss", "mean |gradient|, log scale"},
@@ -608,38 +604,6 @@ def test_attention_map_shows_a_forgotten_mask():
 def test_attention_map_of_many_tokens_has_no_numbers():
     weights = np.tril(np.ones((9, 9))) / np.arange(1, 10)[:, None]
     assert not plots.attention_map(weights, "abcdefghi").axes[0].texts
-
-
-def test_spread_through_depth():
-    drawn = DRAW["spread_through_depth"]()
-    (axes,) = drawn.axes
-    pre, post = axes.lines
-    assert pre.get_xydata().tolist() == [[1, 1.5], [2, 2.5], [3, 4]]
-    assert pre.get_linestyle() != post.get_linestyle()
-    assert pre.get_marker() != post.get_marker()
-    assert axes.get_yscale() == "log"
-    assert drawn.description == (
-        "Variance, after block 1 and after block 3: "
-        "pre-norm 1.500 and 4.000; post-norm 1.000 and 1.250."
-    )
-    plain = plots.spread_through_depth({"a": [1, 2]}, "layer", "L2 norm")
-    assert plain.axes[0].get_yscale() == "linear"
-    assert plain.axes[0].get_xlabel() == "layer"
-    assert plain.axes[0].get_ylabel() == "L2 norm"
-    assert plain.description.startswith("L2 norm, layer 1 and layer 2: a")
-
-
-@pytest.mark.parametrize(
-    "depth, ticks",
-    [
-        (3, [1, 2, 3]),
-        (30, [1, 5, 10, 15, 20, 25, 30]),
-        (60, [1, 10, 20, 30, 40, 50, 60]),
-    ],
-)
-def test_depth_is_counted_from_1(depth, ticks):
-    drawn = plots.spread_through_depth({"a": range(1, depth + 1)})
-    assert drawn.axes[0].get_xticks().tolist() == ticks
 
 
 def test_loss_and_gradients():
