@@ -72,4 +72,5 @@ class Progress:
 
 
 def _link(words, address):
-    return f'<a href="{address}">{words}</a>'
+    # On the panel's own ground: a dark theme's links would be too pale.
+    return f'<a style="color:inherit" href="{address}">{words}</a>'
