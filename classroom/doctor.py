@@ -61,6 +61,7 @@ IPKernelApp().init_path()
 
 import torch
 from torch import nn
+from torch.nn import functional as F
 
 import gptlib
 from classroom import checks, explore, plots
@@ -606,7 +607,8 @@ def _unmet_needs(pins, found):
     """What the pinned packages need, and what those need in turn."""
     from packaging.requirements import Requirement
 
-    waiting = [_key(pin.name) for pin in pins]
+    pinned = [_key(pin.name) for pin in pins]
+    waiting = list(pinned)
     for name in waiting:  # which grows meanwhile
         if name not in found:
             continue
@@ -614,6 +616,8 @@ def _unmet_needs(pins, found):
             if need.marker and not need.marker.evaluate({"extra": ""}):
                 continue
             key = _key(need.name)
+            if key in pinned:
+                continue  # its own line has been told
             version = found.get(key)
             if version is None:
                 yield f"{need.name}, which {name} needs, is not installed"
