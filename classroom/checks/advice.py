@@ -83,8 +83,8 @@ ADVICE = [
      "does `@` stand for `*`?"),
     (r"only one.element tensors|with one element can be converted|"
      r"Tensor with \d+ elements cannot be converted|only 0-dimensional array",
-     "Functions of `math` take one number; for tensors torch has its own, "
-     "such as torch.tanh."),
+     "Functions of `math` take one number; for tensors torch has functions "
+     "of the same names, such as torch.exp."),
     (r"embedding\(\): argument 'indices'",
      "A table is asked with a tensor of row numbers, not with how many there "
      "are."),

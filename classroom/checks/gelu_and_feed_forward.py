@@ -781,6 +781,7 @@ def _check_slope(
         raise Mistake(name, f"{told} {NAN}")
     found = ()
     if x.numel() > 9:
+        _blame_quotient(module, told)
         found = GELU_SLOPE.explain(
             lambda solve: same(output, solve(x), **TIGHT)
         )
@@ -800,6 +801,9 @@ def _blame_bell(x, output, told):
     logs = bell[usable].log()[:, None]
     log_height, steep = torch.linalg.lstsq(table, logs).solution.flatten()
     height = log_height.exp()
+    right = torch.tensor([(2 * math.pi) ** -0.5, 0.5])
+    if same(torch.stack([height, steep]), right, rtol=0.01, atol=0):
+        return
     if same(share + x * height * torch.exp(-steep * squares), output,
             rtol=1e-3, atol=1e-4):  # fmt: skip
         raise Mistake(
@@ -811,7 +815,7 @@ def _blame_bell(x, output, told):
 
 
 def _check_by_rule(module):
-    """No autograd, and no quotient of Φ at two places close together."""
+    """No autograd."""
     with _Watched() as watched:
         module(torch.linspace(-2, 2, 9))
     if watched.recorded:
@@ -820,16 +824,23 @@ def _check_by_rule(module):
             "Your values are right, and autograd finds them. The exercise is "
             "to write the slope out, by the product rule.",
         )
+    _blame_quotient(module, "Your values are right.")
+
+
+def _blame_quotient(module, told):
+    """Does it ask for Φ at two places close together?"""
+    with _Watched() as watched:
+        module(torch.linspace(-2, 2, 9))
     for one, other in combinations(watched.phi, 2):
         if one.shape == other.shape:
             gap = (one.abs() - other.abs()).abs().max()
-            if 0 < gap < 0.2:
+            if 0 < gap < 0.25:
                 raise Mistake(
                     "difference-quotient",
-                    "Your values are right. Your function asks for Φ at two "
-                    f"places {number(gap)} apart, as a difference quotient "
-                    "does. The exercise is to write the slope out, by the "
-                    "product rule.",
+                    f"{told} Your function asks for Φ at two places "
+                    f"{number(gap)} apart, as a difference quotient does. "
+                    "The exercise is to write the slope out, by the product "
+                    "rule.",
                 )
 
 

@@ -623,6 +623,11 @@ QUOTIENT = (
     "g = lambda v: v * torch.special.ndtr(v)\nh = 1e-5\nz = x.double()\n"
     "return ((g(z + h) - g(z - h)) / (2 * h)).to(x.dtype)"
 )
+CENTRAL = (
+    "g = lambda v: v * torch.special.ndtr(v)\n"
+    "return (g(x + {0}) - g(x - {0})) / (2 * {0})"
+)
+FORWARD = CENTRAL.replace("g(x - {0})", "g(x)").replace("(2 * {0})", "{0}")
 EACH = "torch.func.vmap(torch.func.grad({}))(x.reshape(-1)).reshape(x.shape)"
 WRONG_SLOPES = [
     ("second-term-missing", f"return {ERF}"),
@@ -662,8 +667,11 @@ WRONG_SLOPES = [
     ("difference-quotient", QUOTIENT),
     ("difference-quotient", QUOTIENT.replace("v * torch.special.ndtr(v)",
                                              "F.gelu(v)")),
+    *(("difference-quotient", quotient.format(h))
+      for quotient in (CENTRAL, FORWARD) for h in (0.1, 0.01, 0.001, 0.0001)),
     ("wrong-values", "s = torch.sigmoid(1.702 * x)\n"
      "return s + 1.702 * x * s * (1 - s)"),
+    ("wrong-values", f"return {RULE} + 1e-4 * torch.sin(x)"),
     ("wrong-values", f"return ({RULE}).clamp(min=0)"),
     ("wrong-far-out", f"return ({RULE}) * (x.abs() < 20)"),
     ("not-elementwise", f"return ({RULE}) * (1 if x.dim() == 1 else x.mean())"
