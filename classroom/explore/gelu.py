@@ -87,8 +87,10 @@ def activation_curve(name, x, y, slope=None, unit=None):
         )
     if unit is not None:
         description += f" {_told(*unit)}"
-        if not x[0] <= min(unit[0]) <= max(unit[0]) <= x[-1]:
-            description += " Part of its way lies outside this range of x."
+        seen = [x[0] <= at <= x[-1] for at in unit[0]]
+        if not all(seen):
+            share = "Part" if any(seen) else "All"
+            description += f" {share} of its way lies outside this range of x."
     picture = Picture(6, 4, description, (0.8, 0.2, 0.65, 0.4))
     axes = picture.subplots()
     axes.axhline(0, color="black", lw=0.8)

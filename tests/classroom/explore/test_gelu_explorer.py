@@ -98,6 +98,7 @@ def test_a_unit_arrives_from_above_the_lowest_point_only(name):
         ("SiLU", -1.0, 10, "on its way to the right"),
         ("ReLU", 3.0, 10, "1.21: it is on its way to the left."),
         ("SiLU", -3.0, 200, "Part of its way lies outside this range of x."),
+        ("ReLU", -6.0, 200, "All of its way lies outside this range of x."),
     ],
 )
 def test_the_words_on_the_unit(name, start, count, words):
