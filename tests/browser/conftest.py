@@ -10,8 +10,6 @@ pytest.register_assert_rewrite("lab")
 from lab import FLAGS, WITHOUT_CHROMIUM, Lab, Notebook, find_chromium  # noqa: E402
 from playwright.sync_api import sync_playwright  # noqa: E402
 
-SPEED = pytest.StashKey()
-
 
 @pytest.fixture(scope="module")
 def browser():
@@ -78,23 +76,15 @@ def run(scratch):
 
 
 @pytest.fixture
-def speed(request):
+def speed(record_property):
     """Report milliseconds from key press to picture after all tests."""
-    lines = request.config.stash.setdefault(SPEED, [])
 
     def report(name, times):
         least, middle, most = min(times), statistics.median(times), max(times)
-        lines.append(
+        line = (
             f"{least:5.0f} {middle:5.0f} {most:5.0f} ms  {name}, "
             f"{len(times)} presses"
         )
+        record_property("key press", line)
 
     return report
-
-
-def pytest_terminal_summary(terminalreporter, config):
-    lines = config.stash.get(SPEED, [])
-    if lines:
-        terminalreporter.section("key press → new picture: min, median, max")
-        for line in lines:
-            terminalreporter.write_line(line)

@@ -176,8 +176,7 @@ def test_an_answer_waits_for_the_next_key(browser, decks, name):
     asked = [
         cell.id
         for before, cell in zip(cells, cells[1:], strict=False)
-        if "**Before you run it:**" in before.source
-        and cell.get("outputs")
+        if "**Before you run it:**" in before.source and cell.get("outputs")
     ]
     page = browser.new_page(viewport={"width": WIDTH, "height": HEIGHT})
     page.goto((decks / name.replace(".ipynb", ".slides.html")).as_uri())

@@ -24,7 +24,7 @@ def test_the_two_commands_stand_on_a_line_each():
         "&& .venv/bin/jupyter lab --allow-root "
         "notebooks/01-gpt-configuration-and-skeleton.ipynb",
         "python3 -m venv .venv && .venv/bin/pip install -r "
-        "tests/requirements.txt && .venv/bin/pytest",
+        "tests/requirements.txt && .venv/bin/pytest -n 2",
     ]
 
 

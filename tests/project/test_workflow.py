@@ -44,7 +44,7 @@ def run(step, folder, **environment):
             [
                 "INSTALL=python3 -m venv .venv && "
                 ".venv/bin/pip install -r tests/requirements.txt",
-                "TEST=.venv/bin/pytest",
+                "TEST=.venv/bin/pytest -n 2",
             ],
         ),
         (
@@ -53,7 +53,7 @@ def run(step, folder, **environment):
             [
                 "INSTALL=python -m venv .venv && "
                 ".venv/Scripts/pip install -r tests/requirements.txt",
-                "TEST=.venv/Scripts/pytest",
+                "TEST=.venv/Scripts/pytest -n 2",
             ],
         ),
     ],
