@@ -35,7 +35,7 @@ def explore_gradients(network=None):
             gradients are marked beside the bars.
     """
     return Explorer(
-        partial(_draw, network),
+        partial(_draw, network=network),
         {
             "depth": slider("depth (layers)", 5, 1, 30),
             "width": slider("width (features)", 3, 1, 32),
@@ -186,7 +186,7 @@ def _triangles(axes, places, own, bottom, top):
     axes.plot(places + 0.3, np.clip(own, bottom, top), **MARK)
 
 
-def _draw(network, depth, width, seed, shortcut, norm):
+def _draw(depth, width, seed, shortcut, norm, network=None):
     means, other = (
         gradients(depth, width, seed, flag, norm)
         for flag in (shortcut, not shortcut)

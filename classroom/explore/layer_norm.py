@@ -41,7 +41,7 @@ def explore_layer_norm(norm=None):
             Its output is drawn beside what the switches choose.
     """
     return Explorer(
-        functools.partial(_draw, norm),
+        functools.partial(_draw, norm=norm),
         {
             "Input = offset + scale × noise": {
                 "scale": steps("scale", SIZES, 10),
@@ -143,7 +143,7 @@ def _outline(axes, values, edges):
     axes.legend(loc="upper right")
 
 
-def _draw(norm, features, unbiased, without_eps, **values):
+def _draw(features, unbiased, without_eps, norm=None, **values):
     before, after = normalized(
         features=features, unbiased=unbiased, without_eps=without_eps, **values
     )
