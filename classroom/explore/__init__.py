@@ -1,4 +1,7 @@
-"""Explorers: move a control and see the idea. One line in a notebook."""
+"""Explorers: move a control and see the idea. One line in a notebook.
+
+Each takes the learner's own class or function and shows it beside its own.
+"""
 
 from classroom.explore.attention import explore_attention
 from classroom.explore.configuration import explore_configuration

@@ -1,21 +1,40 @@
 """Explorer 01: what the configuration's entries do to the shapes."""
 
+import functools
 import math
 
+import torch
+
 from classroom.explore.explorer import Explorer, slider
+from classroom.explore.own import attempt, mark_bars, walk
 from classroom.picture import (
     Picture,
     component_bars,
     label_axes,
     names_down,
     pin_labels,
+    sentence,
     styled,
 )
 from gptlib.config import SMALLEST, check_config
+from gptlib.memory import shapes_only
+
+STOPS = {  # of the data path → the skeleton's part that gives it
+    "token embedding": "tok_emb",
+    "position embedding": "pos_emb",
+    "sum, after dropout": "drop_emb",
+    "final norm": "final_norm",
+    "output head: logits": "out_head",
+}
 
 
-def explore_configuration():
-    """The shape at each stop of the data path, for any configuration."""
+def explore_configuration(skeleton=None):
+    """The shape at each stop of the data path, for any configuration.
+
+    Args:
+        skeleton: your own class, such as `MySkeleton`, made by
+            `skeleton(cfg)`. Its shapes are marked at the bars.
+    """
     entries = {
         "vocab_size": slider("vocab_size (tokens)", 50257, 257, 100257, 1000),
         "context_length": slider("context_length (tokens)", 1024, 2, 2048, 2),
@@ -27,7 +46,8 @@ def explore_configuration():
         "batch": slider("batch (texts)", 2, 1, 16),
         "tokens": slider("tokens (in each text)", 4, 1, 2048),
     }
-    return Explorer(_draw, {"Configuration": entries, "Input": data})
+    draw = functools.partial(_draw, skeleton)
+    return Explorer(draw, {"Configuration": entries, "Input": data})
 
 
 def data_path(batch, tokens, **entries):
@@ -70,13 +90,41 @@ def data_path(batch, tokens, **entries):
     ]
 
 
+def own_sizes(skeleton, stops, cfg):
+    """How many values a learner's skeleton has at each stop.
+
+    Nothing is computed: its tensors have shapes and no memory.
+
+    Returns:
+        numbers (nan where it has none), or None; and words on what differs.
+    """
+    ids = stops[0][-1]
+    shapes, words = attempt(skeleton, _own_shapes, ids, cfg)
+    if shapes is None:
+        return None, words
+    sizes = [math.nan] * len(stops)
+    wrong = []
+    for n, (label, _, shape) in enumerate(stops):
+        if label not in STOPS:
+            continue
+        own = shapes.get(STOPS[label])
+        if own is not None:
+            sizes[n] = math.prod(own)
+        if own is None:
+            wrong.append(f" Yours does not call {STOPS[label]}.")
+        elif own != shape:
+            part = sentence(label.split(":")[0])
+            wrong.append(f" {part}: yours has shape {own}, not {shape}.")
+    return sizes, "".join(wrong) or " Yours has the same shapes."
+
+
 @styled
-def shape_bars(stops, summary, changed=()):
+def shape_bars(stops, summary, changed=(), own=None):
     """How many values stand at each stop of the data path, log scale.
 
     `stops` are (label, component or None, shape); `summary` begins the
-    description. `changed` are the positions of stops to be marked. The axis
-    never moves, so settings can be compared.
+    description. `changed` are the positions of stops to be marked, `own` the
+    learner's numbers. The axis never moves, so settings can be compared.
     """
     sizes = [math.prod(shape) for _, _, shape in stops]
     largest, smallest = (
@@ -101,11 +149,20 @@ def shape_bars(stops, summary, changed=()):
     axes.set_xticks([1, 1e3, 1e6, 1e9], words)
     names_down(axes, [label for label, _, _ in stops], 3e17, start=1)
     label_axes(axes, "number of values, log scale", "")
+    if own is not None:
+        mark_bars(axes, own, labels)
+        axes.set_xlabel("number of values, log scale; triangle: yours")
     pin_labels(axes, 0, -0.105)
     return picture
 
 
-def _draw(batch, tokens, **entries):
+def _own_shapes(skeleton, ids, cfg):
+    with shapes_only():
+        seen = walk(skeleton(cfg), torch.zeros(ids, dtype=torch.int64))
+    return {name: tuple(x.shape) for name, x in seen.items()}
+
+
+def _draw(skeleton, batch, tokens, **entries):
     stops, start = data_path(batch, tokens, **entries), data_path(2, 4)
     changed = [
         n
@@ -121,7 +178,10 @@ def _draw(batch, tokens, **entries):
         f"{tokens:,} of {entries['context_length']:,} positions are in use. "
         f"{_compared(changed, len(stops))}"
     )
-    return shape_bars(stops, summary, changed)
+    own, words = own_sizes(skeleton, stops, SMALLEST | entries)
+    picture = shape_bars(stops, summary, changed, own)
+    picture.description += words
+    return picture
 
 
 def _compared(changed, count):

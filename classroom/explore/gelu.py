@@ -1,11 +1,14 @@
 """Explorer 03: activation functions, and a unit in training on each."""
 
+import functools
+
 import numpy as np
 import torch
 from matplotlib.ticker import MaxNLocator
 from torch.nn import functional
 
 from classroom.explore.explorer import Explorer, choice, slider, steps, switch
+from classroom.explore.own import LINE, compared, made
 from classroom.picture import (
     COLORS,
     Picture,
@@ -27,10 +30,15 @@ STARTS = [n / 4 for n in range(-24, 13)]
 WANTED, RATE = 1, 0.1  # a unit's output, and the size of its steps
 
 
-def explore_gelu():
-    """The curve of an activation function, and where a unit on it ends."""
+def explore_gelu(activation=None):
+    """The curve of an activation function, and where a unit on it ends.
+
+    Args:
+        activation: your own, such as `MyGELU`: a module's class or a
+            function. It is drawn beside the one that the buttons choose.
+    """
     return Explorer(
-        _draw,
+        functools.partial(_draw, own=activation),
         {
             "activation": choice("activation", list(ACTIVATIONS)),
             "reach": steps("range of x: ±", REACHES, 3.0),
@@ -66,10 +74,11 @@ def path(activation, start, count):
 
 
 @styled
-def activation_curve(name, x, y, slope=None, unit=None):
+def activation_curve(name, x, y, slope=None, unit=None, own=None):
     """One activation function, its derivative dashed, a unit's path in dots.
 
     Args:
+        own: the values of the learner's function, dotted.
         unit: its inputs and outputs, from the first step to the last.
     """
     x, y = array(x), array(y)
@@ -103,6 +112,8 @@ def activation_curve(name, x, y, slope=None, unit=None):
         axes.plot(*pieces, color="black", ls="--", label="derivative")
     if unit is not None:
         _dots(axes, *unit)
+    if own is not None:
+        _dotted(axes, x, array(own))
     axes.set_xlim(x[0], x[-1])
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
@@ -132,6 +143,15 @@ def _dots(axes, inputs, outputs):
     )
 
 
+def _dotted(axes, x, own):
+    """The learner's line, on axes that still show the other one well."""
+    low, high = axes.get_ylim()
+    axes.plot(x, own, **LINE)
+    new_low, new_high = axes.get_ylim()
+    room = high - low
+    axes.set_ylim(max(new_low, low - room), min(new_high, high + room))
+
+
 def _told(inputs, outputs):
     """What became of the unit, in words."""
     count, start, end = len(inputs) - 1, inputs[0], inputs[-1]
@@ -152,8 +172,17 @@ def _told(inputs, outputs):
     return f"{told} it is on its way to the {side}."
 
 
-def _draw(activation, reach, start, count, derivative):
+def _draw(activation, reach, start, count, derivative, own=None):
     x, y, slope = curve(activation, reach)
     unit = path(activation, start, count)
     shown = slope if derivative else None
-    return activation_curve(activation, x, y, shown, unit)
+    values, words = compared(
+        own,
+        lambda part, x: made(part)(x),
+        x.float(),
+        reference=y.round(decimals=12),
+        place=lambda at: f"at x = {x[at]:.2f}",
+    )
+    picture = activation_curve(activation, x, y, shown, unit, values)
+    picture.description += words
+    return picture

@@ -9,6 +9,7 @@ from torch.nn import functional as F
 
 from classroom import plots
 from classroom.explore.explorer import Explorer, slider, text
+from classroom.explore.own import attempt, unlike
 from classroom.explore.tokens import short_token, token_text, whole_text
 from classroom.picture import inches, styled, visible
 from gptlib.cache import new_cache, read
@@ -21,7 +22,7 @@ PROMPTS = 8  # remembered at most
 MOST_TOKENS = 256  # of a prompt: a laptop reads them in a few seconds
 
 
-def explore_generation(model, prompt="Hello, I am"):
+def explore_generation(model, prompt="Hello, I am", generate=None):
     """How `model` goes on after a prompt, from any candidate of round 1.
 
     Rounds are computed when they are first asked for. The model is not held:
@@ -31,6 +32,9 @@ def explore_generation(model, prompt="Hello, I am"):
         model: a GPTModel in eval mode.
         prompt: the text to start with. A vocabulary too small for its tokens
             gets those of its letters that it knows.
+        generate: your own function, such as `my_generate`, which is called
+            as `generate(model, idx, max_new_tokens, context_size)`. What it
+            appends is marked.
 
     Raises:
         ValueError: the model is in training mode.
@@ -44,11 +48,18 @@ def explore_generation(model, prompt="Hello, I am"):
         functools.partial(Continued, weakref.ref(model))
     )
     opening = continued(prompt)  # stays, whatever is typed
+    own = functools.lru_cache(maxsize=4 * PROMPTS)(
+        functools.partial(own_ids, weakref.ref(model), generate)
+    )
 
     def draw(step, prompt_now, first=1):
         texts = opening if prompt_now == prompt else continued(prompt_now)
         chosen = first - 1 if step == 1 else 0
-        return _draw(step, chosen, *texts.at(step, first))
+        found = texts.at(step, first)
+        mark, words = _own_round(own, step, *found[:2])
+        picture = _draw(step, chosen, *found, mark)
+        picture.description += words
+        return picture
 
     controls = {"step": slider("round of the loop", 1, 1, ROUNDS)}
     count = len(opening.at(1, 1)[1])
@@ -58,6 +69,30 @@ def explore_generation(model, prompt="Hello, I am"):
     typed = controls["prompt_now"] = text("prompt, then Enter", prompt)
     typed.continuous_update = False  # a letter would take a pass of the model
     return Explorer(draw, controls)
+
+
+def own_ids(alive, generate, start, rounds):
+    """What a learner's loop makes of the IDs `start`, and why it cannot.
+
+    Args:
+        alive: gives the model (a weak reference).
+
+    Returns:
+        all IDs, or None; and a sentence.
+    """
+    model = alive()
+    size = model.pos_emb.num_embeddings
+    idx = torch.tensor([start], device=model.pos_emb.weight.device)
+    own, words = attempt(
+        generate, lambda part, idx: part(model, idx, rounds, size), idx
+    )
+    model.eval()  # whatever the learner's function did
+    if own is None:
+        return None, words
+    wrong = unlike(own, (1, len(start) + rounds))
+    if wrong:
+        return None, f" Yours is not drawn: {wrong}."
+    return own[0].tolist(), ""
 
 
 class Continued:
@@ -156,14 +191,19 @@ def prompt_ids(model, prompt):
 
 
 @styled
-def generation_round(number, text, tokens, probabilities, chosen=0):
+def generation_round(number, text, tokens, probabilities, chosen=0, own=None):
     """`plots.candidates` in one round of the loop.
 
-    `text` is what the model has read, `chosen` the place of what it takes.
+    `text` is what the model has read, `chosen` the place of what it takes,
+    `own` of what the learner's loop takes, if it is among the tokens.
     """
     names = [short_token(token) for token in tokens]
     picture = plots.candidates(names, probabilities, chosen)
     (axes,) = picture.axes
+    if own is not None:
+        axes.patches[own].set_linewidth(3)
+        label = axes.texts[own]
+        label.set_text(f"{label.get_text()}  yours")
     side = max(2.1, 0.7 + inches(max(names, key=len)))
     picture.set_size_inches(side + 4.9, max(3.4, 1.2 + 0.32 * len(tokens)))
     picture.set_margins(side, 0.25, 0.7, 0.4)
@@ -171,7 +211,8 @@ def generation_round(number, text, tokens, probabilities, chosen=0):
     read = read if len(read) <= 32 else "…" + read[-32:]
     look = {"loc": "left", "x": -side / 4.65 + 0.02, "parse_math": False}
     axes.set_title(f"round {number}, after: {read}", **look)
-    axes.set_xlim(0, 1.7 * max(probabilities))
+    room = 1.7 if own is None else 2.1
+    axes.set_xlim(0, room * max(probabilities))
     axes.xaxis.set_major_locator(MaxNLocator(3, steps=[1, 2, 5, 10]))
     picture.description = (
         f"Round {number}: after {text!r}. {picture.description}"
@@ -179,11 +220,38 @@ def generation_round(number, text, tokens, probabilities, chosen=0):
     return picture
 
 
-def _draw(step, chosen, ids, candidates, probabilities):
+def _own_round(own, step, ids, candidates):
+    """Where the learner's token stands among the candidates of a round, or
+    None; and a sentence on it. `own`: (start, rounds) → see `own_ids`.
+
+    From round 2 on, its loop starts with what round 1 has taken.
+    """
+    start = len(ids) - max(0, step - 2)
+    row, words = own(tuple(ids[:start]), ROUNDS - min(1, step - 1))
+    if row is None:
+        return None, words
+    greedy = [*ids, candidates[0]]
+    pairs = enumerate(zip(row, greedy, strict=False))
+    apart = next(((n, *pair) for n, pair in pairs if pair[0] != pair[1]), None)
+    if apart is None:
+        return 0, " Yours takes the first candidate, too."
+    place, given, wanted = apart
+    number = place - len(ids) + step  # the round in which it parts
+    if number < 1:
+        return None, " Yours does not keep the prompt as it is."
+    here = number == step and given in candidates
+    names = (f"{n} ({token_text(n)!r})" for n in (given, wanted))
+    words = f" In round {number}, yours appends {', not '.join(names)}."
+    return candidates.index(given) if here else None, words
+
+
+def _draw(step, chosen, ids, candidates, probabilities, own=None):
     names = [token_text(number) for number in candidates]
     taken = candidates[chosen]
     read_text, longer = whole_text(ids), whole_text([*ids, taken])
-    picture = generation_round(step, read_text, names, probabilities, chosen)
+    picture = generation_round(
+        step, read_text, names, probabilities, chosen, own
+    )
     picture.description += (
         f" IDs so far: {', '.join(map(str, ids))}; appended: {taken}. "
         f"The text becomes {longer!r}."

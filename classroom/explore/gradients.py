@@ -1,13 +1,14 @@
 """Explorer 04: how much gradient reaches each layer."""
 
 import math
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 import torch
 from torch.nn import functional
 
 from classroom.explore.explorer import Explorer, number, slider, switch
+from classroom.explore.own import MARK, compared
 from classroom.picture import (
     BEFORE,
     COLORS,
@@ -25,10 +26,16 @@ from classroom.picture import (
 from gptlib.shortcut import ExampleDeepNeuralNetwork, gradient_means
 
 
-def explore_gradients():
-    """Mean gradient of each layer, with and without shortcuts."""
+def explore_gradients(network=None):
+    """Mean gradient of each layer, with and without shortcuts.
+
+    Args:
+        network: your own class, such as `MyShortcutNetwork`, made by
+            `network(layer_sizes, use_shortcut)` from the same seed. Its
+            gradients are marked beside the bars.
+    """
     return Explorer(
-        _draw,
+        partial(_draw, network=network),
         {
             "depth": slider("depth (layers)", 5, 1, 30),
             "width": slider("width (features)", 3, 1, 32),
@@ -73,24 +80,34 @@ def _normalize(linear, inputs):
     return functional.layer_norm(inputs[0], inputs[0].shape[-1:])
 
 
-def _network(depth, width, seed, shortcut, norm):
+def _network(
+    depth, width, seed, shortcut, norm, network=ExampleDeepNeuralNetwork
+):
     sizes = [width] * depth + [1]
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model = ExampleDeepNeuralNetwork(sizes, shortcut)
-    for linear, _ in model.layers if norm else ():
-        linear.register_forward_pre_hook(_normalize)
+        model = network(sizes, shortcut)
+    for part in model.modules() if norm else ():
+        if isinstance(part, torch.nn.Linear):
+            part.register_forward_pre_hook(_normalize)
     return model, torch.linspace(1, -1, width).unsqueeze(0)  # (1, width)
 
 
+def _own_means(network, *setting):
+    """The mean gradients of the learner's network, as a tensor."""
+    means = gradient_means(*_network(*setting, network))
+    return torch.tensor(list(means.values()), dtype=torch.float64)
+
+
 @styled
-def gradient_levels(means, other, shortcut, summary):
+def gradient_levels(means, other, shortcut, summary, own=None):
     """Mean absolute gradient of each layer of one network, log scale.
 
     `means` and `other` are lists, the first layer first; `other` is the
     network with the opposite setting of `shortcut` and is marked by lines, so
-    that both share an axis. A gradient of 0 or beyond all numbers has no
-    height on it and is named instead.
+    that both share an axis. `own` is the learner's network, set like that of
+    `means`, and is marked by triangles. A gradient of 0 or beyond all numbers
+    has no height on it and is named instead.
     """
     means, other = array(means), array(other)
     names = ["with shortcuts", "without shortcuts"]
@@ -123,6 +140,8 @@ def gradient_levels(means, other, shortcut, summary):
     )
     marks = np.where(np.isfinite(other) & (other > 0), other, np.nan)
     axes.hlines(marks, places - 0.4, places + 0.4, "black", lw=3, label=marked)
+    if own is not None:
+        _triangles(axes, places, array(own), bottom, top)
     step = math.ceil(len(means) / 6)
     length = (top / bottom) ** 0.3  # from an upright number's foot to its end
     for n, mean in enumerate(means):
@@ -156,11 +175,18 @@ def gradient_levels(means, other, shortcut, summary):
     axes.set_xticks(places[::step])
     label_axes(axes, "layer (1 reads the input)", "mean |gradient|, log scale")
     pin_labels(axes, -0.1, -0.1)
-    picture.legend(loc="upper center", ncols=2, frameon=False)
+    columns = 2 if own is None else 3
+    picture.legend(loc="upper center", ncols=columns, frameon=False)
     return picture
 
 
-def _draw(depth, width, seed, shortcut, norm):
+def _triangles(axes, places, own, bottom, top):
+    """The learner's gradients, each beside its bar's middle; none for 0."""
+    own = np.where(np.isfinite(own) & (own > 0), own, np.nan)
+    axes.plot(places + 0.3, np.clip(own, bottom, top), **MARK)
+
+
+def _draw(depth, width, seed, shortcut, norm, network=None):
     means, other = (
         gradients(depth, width, seed, flag, norm)
         for flag in (shortcut, not shortcut)
@@ -168,9 +194,18 @@ def _draw(depth, width, seed, shortcut, norm):
     layers = "1 layer" if depth == 1 else f"{depth} layers"
     norms = " with norms" if norm else ""
     summary = f"{layers} of width {width}{norms}, seed {seed}"
-    picture = gradient_levels(means, other, shortcut, summary)
     setting = depth, width, seed, shortcut, norm
+    own, words = compared(
+        network,
+        _own_means,
+        *setting,
+        reference=torch.tensor(means, dtype=torch.float64),
+        place=lambda at: f"in layer {at[0] + 1}",
+        atol=0,
+    )
+    picture = gradient_levels(means, other, shortcut, summary, own)
     picture.description += _why_zero(*setting) or _about_norms(*setting)
+    picture.description += words
     return picture
 
 

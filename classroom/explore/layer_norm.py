@@ -1,5 +1,6 @@
 """Explorer 02: layer norm undoes the scale and the offset of its input."""
 
+import functools
 import math
 
 import numpy as np
@@ -7,6 +8,7 @@ import torch
 from matplotlib.ticker import MaxNLocator
 
 from classroom.explore.explorer import Explorer, slider, steps, switch
+from classroom.explore.own import LINE, compared, made
 from classroom.picture import (
     BEFORE,
     COLORS,
@@ -31,10 +33,15 @@ WIDTHS = [2, 3, 6, 24, 768]
 ROOM = 150, 4  # what the axes show: the noise is below 4, mostly
 
 
-def explore_layer_norm():
-    """Histograms before and after the norm, for any scale and offset."""
+def explore_layer_norm(norm=None):
+    """Histograms before and after the norm, for any scale and offset.
+
+    Args:
+        norm: your own class, such as `MyLayerNorm`, made by `norm(emb_dim)`.
+            Its output is drawn beside what the switches choose.
+    """
     return Explorer(
-        _draw,
+        functools.partial(_draw, norm=norm),
         {
             "Input = offset + scale × noise": {
                 "scale": steps("scale", SIZES, 10),
@@ -67,11 +74,12 @@ def normalized(scale, offset, features, unbiased=False, without_eps=False):
 
 
 @styled
-def norm_histograms(before, after, limits, summary):
+def norm_histograms(before, after, limits, summary, own=None):
     """Values before layer norm over values after it, on axes that stay.
 
     `limits` are the two largest sizes that have room on the x axes;
-    `summary` begins the description.
+    `summary` begins the description. `own` is the output of the learner's
+    norm, outlined.
     """
     rows = {"before": array(before).ravel(), "after": array(after).ravel()}
     words = {
@@ -120,10 +128,22 @@ def norm_histograms(before, after, limits, summary):
         label_axes(axes, "", "% of values", f"{name}: {words[name]}")
         pin_labels(axes, -0.07, -0.26)
     panels[1].set_xlabel("value; dashed: −1 and 1")
+    if own is not None:
+        _outline(panels[1], array(own).ravel(), edges)
     return picture
 
 
-def _draw(features, unbiased, without_eps, **values):
+def _outline(axes, values, edges):
+    """The learner's histogram, over the other one."""
+    counts, _ = np.histogram(values[np.isfinite(values)], edges)
+    shares = 100 * counts / values.size
+    axes.stairs(shares, edges, **LINE)
+    top = axes.get_ylim()[1]
+    axes.set_ylim(top=min(max(top, 1.05 * shares.max()), 3 * top))
+    axes.legend(loc="upper right")
+
+
+def _draw(features, unbiased, without_eps, norm=None, **values):
     before, after = normalized(
         features=features, unbiased=unbiased, without_eps=without_eps, **values
     )
@@ -131,10 +151,20 @@ def _draw(features, unbiased, without_eps, **values):
         f"8 rows of {features} features; the variance is divided by "
         f"{features - unbiased}, {'without' if without_eps else 'with'} eps."
     )
-    picture = norm_histograms(before, after, ROOM, summary)
+    own, words = compared(
+        norm,
+        lambda part, x: made(part, features)(x),
+        before,
+        reference=after,
+        place=lambda at: (
+            f"in row {4 * at[0] + at[1] + 1}, feature {at[2] + 1}"
+        ),
+    )
+    picture = norm_histograms(before, after, ROOM, summary, own)
     picture.description += "".join(
         _reasons(before, after, unbiased, without_eps)
     )
+    picture.description += words
     return picture
 
 

@@ -1,10 +1,13 @@
 """Explorer 07: how many parameters, and which memory holds them."""
 
+import functools
 from contextlib import ExitStack
+from numbers import Real
 
 import ipywidgets as widgets
 
 from classroom.explore.explorer import Explorer, choice, slider, steps, switch
+from classroom.explore.own import MARK, attempt
 from classroom.picture import (
     Picture,
     digits,
@@ -25,11 +28,17 @@ TRAINING = [("off", 0), ("1 text at a time", 1)]
 TRAINING += [(f"{n} texts at a time", n) for n in (2, 4, 8, 16, 32)]
 
 
-def explore_parameters():
-    """Set up a model: how many parameters, how many bytes, does it fit?"""
+def explore_parameters(count=None):
+    """Set up a model: how many parameters, how many bytes, does it fit?
+
+    Args:
+        count: your own function, such as `my_count_parameters`, which is
+            called as `count(cfg, tied)`. What it counts is held against the
+            number, and its memory is marked.
+    """
     sizes = _size_sliders()
     explorer = Explorer(
-        _draw,
+        functools.partial(_draw, count),
         {
             "Configuration": sizes,
             "Memory": {
@@ -80,12 +89,26 @@ def activation_bytes(cfg, dtype="float32"):
     return cfg["n_layers"] * a_block + ends
 
 
+def own_count(count, cfg, tied, right):
+    """What a learner's function counts, or None; and words on it."""
+    own, words = attempt(count, lambda part, *args: part(*args), cfg, tied)
+    if own is None:
+        return None, words
+    if not isinstance(own, Real):
+        kind = type(own).__name__
+        return None, f" Yours is of type {kind}, not a whole number."
+    if own == right:
+        return own, " Yours counts the same."
+    side = "many" if own > right else "few"
+    return own, f" Yours counts {own:,}: {abs(own - right):,} too {side}."
+
+
 @styled
-def memory_fit(count, bytes_by_kind, capacities):
+def memory_fit(count, bytes_by_kind, capacities, own=None):
     """How much of each capacity (name → bytes) a model's memory takes.
 
     `count` is its number of parameters, `bytes_by_kind` as for one set-up of
-    `plots.memory_bars`.
+    `plots.memory_bars`. `own` are the bytes in all by the learner's count.
     """
     total, looks = sum(bytes_by_kind.values()), memory_looks(bytes_by_kind)
     description = _in_words(count, bytes_by_kind, capacities)
@@ -112,14 +135,24 @@ def memory_fit(count, bytes_by_kind, capacities):
     title = f"{count:,} parameters, {_size(total)}"
     label_axes(axes, "share of the memory (%)", "", title)
     keys = [legend_patch(kind, *look) for kind, look in looks.items()]
-    picture.legend(handles=[*keys, line], loc="outside lower center", ncols=4)
+    keys.append(line)
+    if own is not None:
+        ends = [min(100 * own / size, 112) for size in capacities.values()]
+        keys += axes.plot(ends, range(len(ends)), **MARK)
+    picture.legend(handles=keys, loc="outside lower center", ncols=4)
     return picture
 
 
-def _draw(dtype, tied, texts, **sizes):
+def _draw(count, dtype, tied, texts, **sizes):
     cfg = SMALLEST | sizes | {"n_heads": sizes["emb_dim"] // HEAD}
-    count, need = memory_need(cfg, dtype, tied, texts > 0, texts)
-    return memory_fit(count, need, CAPACITIES)
+    right, need = memory_need(cfg, dtype, tied, texts > 0, texts)
+    own, words = own_count(count, cfg, tied, right)
+    if own is not None:  # bytes of what is kept for each parameter, and more
+        each = BYTES[dtype] * (4 if texts else 1)
+        own = max(0, sum(need.values()) + (own - right) * each)
+    picture = memory_fit(right, need, CAPACITIES, own)
+    picture.description += words
+    return picture
 
 
 def _size(n_bytes):
