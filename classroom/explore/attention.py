@@ -6,7 +6,12 @@ import torch
 
 from classroom import plots
 from classroom.explore.explorer import Explorer, slider, text
-from classroom.explore.tokens import read_tokens, short_token, token_text
+from classroom.explore.tokens import (
+    one_thread,
+    read_tokens,
+    short_token,
+    token_text,
+)
 from classroom.picture import Picture, inches, pin_labels, styled
 from gptlib.config import SMALLEST
 from gptlib.model import GPTModel
@@ -36,6 +41,7 @@ def explore_attention(model=None):
     )
 
 
+@one_thread()
 @torch.no_grad()
 def attention_weights(model, sentence):
     """Tokens of `sentence`, and weights (blocks, heads, tokens, tokens).

@@ -6,7 +6,7 @@ import torch
 
 from classroom import plots
 from classroom.explore.explorer import Explorer, slider, switch, text
-from classroom.explore.tokens import read_tokens
+from classroom.explore.tokens import one_thread, read_tokens
 from classroom.picture import Picture, digits, styled
 from gptlib.config import SMALLEST
 from gptlib.model import GPTModel
@@ -45,6 +45,7 @@ def explore_model():
 
 
 @functools.lru_cache(maxsize=8)
+@one_thread()
 def stops(sentence, norm=True):
     """Shape and standard deviation of the output of each of PARTS.
 

@@ -137,3 +137,19 @@ def test_without_a_kernel_the_default_shows():
     data, metadata = explore_attention()._repr_mimebundle_()
     assert data["text/plain"].startswith("Block 1, head 1. ")
     assert metadata["image/png"]["alt"] == data["text/plain"]
+
+
+def test_a_picture_takes_one_thread_and_leaves_the_others():
+    """Where others compute, a second thread waits: ten times as long."""
+    model, before, seen = GPTModel(SMALL).eval(), torch.get_num_threads(), []
+    model.tok_emb.register_forward_hook(
+        lambda *_: seen.append(torch.get_num_threads())
+    )
+    torch.set_num_threads(2)
+    try:
+        attention_weights(model, SENTENCE)
+        with pytest.raises(ValueError):
+            attention_weights(model, "")
+        assert (seen, torch.get_num_threads()) == ([1], 2)
+    finally:
+        torch.set_num_threads(before)
