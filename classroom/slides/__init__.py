@@ -1,7 +1,8 @@
-"""Slides of a notebook that open anywhere, also without a network.
+"""Slides and pages of a notebook that open anywhere, without a network.
 
-`jupyter nbconvert --to gpt-slides` finds `Slides` by the entry point that the
-package installs; nbconvert's own slides of other notebooks stay as they are.
+`jupyter nbconvert --to gpt-slides` finds `Slides` by an entry point that the
+package installs, and `--to gpt-page` finds `Page`; what nbconvert makes of
+other notebooks stays as it is.
 """
 
 import base64
@@ -17,7 +18,7 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
 from matplotlib.mathtext import MathTextParser
-from nbconvert.exporters import SlidesExporter
+from nbconvert.exporters import HTMLExporter, SlidesExporter
 from nbconvert.preprocessors import Preprocessor
 from nbformat.v4 import new_markdown_cell
 from traitlets import default
@@ -53,7 +54,25 @@ class Slides(SlidesExporter):
 
     @default("preprocessors")
     def _preprocessors(self):
-        return [Prepare]
+        return [Prepare, Embed]
+
+
+class Page(HTMLExporter):
+    """The whole notebook in one file, to read and to print."""
+
+    export_from_notebook = "Page of this series"  # in JupyterLab's menu
+
+    @default("extra_template_basedirs")
+    def _extra_template_basedirs(self):
+        return [str(Path(__file__).parent)]
+
+    @default("template_name")
+    def _template_name_default(self):
+        return "page"
+
+    @default("preprocessors")
+    def _preprocessors(self):
+        return [Embed]
 
 
 class Prepare(Preprocessor):
@@ -72,12 +91,19 @@ class Prepare(Preprocessor):
             else:
                 _hold_back(cell, before)
                 cells.append(cell)
+        nb.cells = cells
+        return nb, resources
+
+
+class Embed(Preprocessor):
+    """Puts formulas and pictures into the text."""
+
+    def preprocess(self, nb, resources):
         folder = Path(resources["metadata"]["path"])
-        for cell in cells:
+        for cell in nb.cells:
             if cell.cell_type == "markdown":
                 cell.source = FORMULA.sub(_draw, cell.source)
                 cell.source = IMAGE.sub(partial(_embed, folder), cell.source)
-        nb.cells = cells
         return nb, resources
 
 

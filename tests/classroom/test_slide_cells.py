@@ -15,7 +15,7 @@ from nbformat.v4 import (
 )
 from test_notebook_format import NAMES, ROOT, read
 
-from classroom.slides import Prepare, formula_image
+from classroom.slides import Embed, Prepare, formula_image
 
 # As nbconvert says where a notebook's pictures are.
 RESOURCES = {"metadata": {"path": str(ROOT / "notebooks")}}
@@ -63,6 +63,7 @@ def prepared(*cells):
     notebook, _ = Prepare().preprocess(
         new_notebook(cells=list(cells)), RESOURCES
     )
+    Embed().preprocess(notebook, RESOURCES)
     return [
         (cell.source, cell.metadata.get("slideshow", {}).get("slide_type"))
         for cell in notebook.cells
