@@ -35,6 +35,10 @@ AT_A_GLANCE = re.compile(r"#+ |- |1\. |\||\$\$")  # heading, list, table, …
 QUESTION = re.compile(r"\*\*(Before you run it|Predict)")
 FORMULAS = {"mathtext.fontset": "cm", "svg.fonttype": "path"}
 MANY_WORDS = 80
+# Pixels: a slide without its margins, a line of the smallest code or of words
+# with what surrounds a block of them, the least height of a picture.
+ROOM, CODE, WORDS, AROUND, DRAWN = 680, 22.5, 35, 30, 360
+COLUMNS = 85  # letters in a line of words
 CODE_ABOVE_PICTURE = 3  # lines: below more code, a picture would be small
 
 
@@ -91,6 +95,7 @@ class Prepare(Preprocessor):
             else:
                 _hold_back(cell, before)
                 cells.append(cell)
+        _turn_over(cells)
         nb.cells = cells
         return nb, resources
 
@@ -178,6 +183,37 @@ def _for_the_back_row(cell):
     notes = [_new("\n\n".join(said), "notes")] if said else []
     more = [_new(picture, "subslide") for picture in pictures[1:]]
     return [cell, *notes, *more]
+
+
+def _turn_over(cells):
+    """Begin a new slide at each cell for which the last has no room."""
+    used = 0
+    for cell in cells:
+        kind = cell.metadata.setdefault("slideshow", {}).get("slide_type")
+        if kind in ("skip", "notes"):
+            continue
+        height = _height(cell)
+        full = used and used + height > ROOM
+        if kind not in ("slide", "subslide") and full:
+            cell.metadata["slideshow"]["slide_type"] = kind = "subslide"
+        used = height + (used if kind not in ("slide", "subslide") else 0)
+
+
+def _height(cell):
+    """About how many pixels of a slide a cell takes at least."""
+    if cell.cell_type == "markdown":
+        text, drawn = PICTURE.subn("", cell.source.partition("<details>")[0])
+        lines = [line for line in text.splitlines() if line]
+        rows = [x.startswith("#") + 1 + len(x) // COLUMNS for x in lines]
+        return AROUND + WORDS * sum(rows) + DRAWN * drawn
+    hidden = "transient" in cell.metadata
+    height = 0 if hidden else AROUND + CODE * len(cell.source.splitlines())
+    for output in cell.outputs:
+        data = output.get("data", {})
+        lines = output.get("text", data.get("text/plain", "")).splitlines()
+        told = AROUND + CODE * len(lines)
+        height += DRAWN if "image/png" in data else told
+    return height
 
 
 def _new(source, slide_type):

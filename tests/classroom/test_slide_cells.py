@@ -108,6 +108,13 @@ def test_long_code_makes_way_for_its_picture(lines, shown):
     assert removed != shown
 
 
+def test_a_cell_without_room_begins_a_slide():
+    words, code = new_markdown_cell("Words."), new_code_cell("x\n" * 20)
+    more = new_code_cell("y", outputs=[new_output("stream", text="z\n" * 9)])
+    kinds = [kind for _, kind in prepared(words, code, more)]
+    assert kinds == [None, None, "subslide"]
+
+
 def test_formulas_become_pictures_and_code_stays():
     source = "With $x_1$ and `$HOME`:\n\n$$\\frac{a}{b}$$"
     ((text, _),) = prepared(new_markdown_cell(source))
