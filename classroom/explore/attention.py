@@ -3,6 +3,7 @@
 import functools
 
 import torch
+from matplotlib.colors import PowerNorm
 
 from classroom import plots
 from classroom.explore.explorer import Explorer, slider, text
@@ -72,6 +73,8 @@ def head_map(weights, tokens, block, head):
     image = plots.draw_attention(picture, weights, names)
     (axes,) = picture.axes
     if not axes.texts:  # no numbers, so a scale
+        # Of many weights most are below 0.3: half of the colours are for them.
+        image.set_norm(PowerNorm(0.5, 0, 1))
         box = axes.get_position()
         place = box.x1 + 0.02, box.y0 + 0.1 * box.height
         scale = picture.add_axes([*place, 0.03, 0.8 * box.height])

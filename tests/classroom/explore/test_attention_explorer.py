@@ -2,7 +2,12 @@ import pytest
 import torch
 
 from classroom.explore import explore_attention
-from classroom.explore.attention import SMALL, _small_model, attention_weights
+from classroom.explore.attention import (
+    SMALL,
+    _small_model,
+    attention_weights,
+    head_map,
+)
 from gptlib import GPTModel
 
 SENTENCE = "Every effort moves you"
@@ -153,3 +158,12 @@ def test_a_picture_takes_one_thread_and_leaves_the_others():
         assert (seen, torch.get_num_threads()) == ([1], 2)
     finally:
         torch.set_num_threads(before)
+
+
+def test_the_scale_tells_small_weights_apart():
+    """In a sentence of many tokens most weights are between 0 and 0.3."""
+    tokens, weights = weights_of("The cat that I saw sat down on the mat")
+    axes = head_map(weights[0, 0], tokens, 1, 1).axes[0]
+    (image,) = axes.images
+    assert image.norm([0.0, 1.0]).tolist() == [0, 1]
+    assert image.norm(0.3) > 0.5 and image.norm(0.1) > 0.3
