@@ -6,12 +6,18 @@ from itertools import islice
 
 import numpy as np
 import torch
+from matplotlib.colors import PowerNorm
 from matplotlib.patches import Rectangle
 
 from classroom import plots
 from classroom.explore.explorer import Explorer, slider, text
 from classroom.explore.own import compared
-from classroom.explore.tokens import read_tokens, short_token, token_text
+from classroom.explore.tokens import (
+    one_thread,
+    read_tokens,
+    short_token,
+    token_text,
+)
 from classroom.picture import (
     Picture,
     array,
@@ -52,6 +58,7 @@ def explore_attention(model=None, attention=None):
     )
 
 
+@one_thread()
 @torch.no_grad()
 def attention_weights(model, sentence):
     """Tokens of `sentence`, and weights (blocks, heads, tokens, tokens).
@@ -116,6 +123,8 @@ def head_map(weights, tokens, block, head, own=None):
     image = plots.draw_attention(picture, weights, names)
     (axes,) = picture.axes
     if not axes.texts:  # no numbers, so a scale
+        # Of many weights most are below 0.3: half of the colours are for them.
+        image.set_norm(PowerNorm(0.5, 0, 1))
         box = axes.get_position()
         place = box.x1 + 0.02, box.y0 + 0.1 * box.height
         scale = picture.add_axes([*place, 0.03, 0.8 * box.height])

@@ -32,6 +32,12 @@ class _Image(widgets.Image):
     ).tag(sync=True)
 
 
+class _Number(widgets.IntText):
+    """A number with limits: a BoundedIntText changes others in silence."""
+
+    limits = None
+
+
 class Explorer(widgets.VBox):
     """Controls over a picture over the words that describe it.
 
@@ -75,7 +81,7 @@ class Explorer(widgets.VBox):
         self._saved = self.picture.value, self.description
 
     def _values(self):
-        return {name: c.value for name, c in self._controls.items()}
+        return {name: _value(c) for name, c in self._controls.items()}
 
     def _update(self, change=None):
         with ONE_AT_A_TIME:
@@ -147,11 +153,11 @@ def steps(label, options, value):
     )
 
 
-def number(label, value, least, most, step=1):
-    """A field to type a whole number into; arrow keys change it by `step`."""
-    return widgets.BoundedIntText(
-        value, min=least, max=most, step=step, **_look(label)
-    )
+def number(label, value, least, most):
+    """A field to type a whole number into; arrow keys change it by 1."""
+    field = _Number(value, **_look(label))
+    field.limits = least, most
+    return field
 
 
 def choice(label, options, value=None):
@@ -174,6 +180,22 @@ def switch(label, value=False):
 def text(label, value):
     """A line of text, read as it is typed."""
     return widgets.Text(value, **_look(label, "34em"))
+
+
+def _value(control):
+    """What the control is set to.
+
+    Raises:
+        ValueError: it is a number that the control does not take.
+    """
+    value, limits = control.value, getattr(control, "limits", None)
+    if limits and not limits[0] <= value <= limits[1]:
+        least, most = limits
+        raise ValueError(
+            f"The {control.description} must be from {least} to {most}: "
+            f"{value} is not."
+        )
+    return value
 
 
 def _look(label, width="174px"):

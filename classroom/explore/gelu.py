@@ -106,6 +106,8 @@ def activation_curve(name, x, y, slope=None, unit=None, own=None):
     axes.axvline(0, color="black", lw=0.8)
     color = COLORS["feed_forward"]
     axes.plot(x, y, color=color, lw=4, label="value")
+    if name != "ReLU":  # what the others are compared with
+        axes.plot(x, x.clip(0), color="#777777", lw=1, label="ReLU")
     if slope is not None:
         jumps = np.flatnonzero(np.abs(np.diff(slope)) > 0.5) + 1
         pieces = (np.insert(values, jumps, np.nan) for values in (x, slope))

@@ -14,7 +14,7 @@ from classroom.explore.own import (
     unlike,
     walk,
 )
-from classroom.explore.tokens import read_tokens
+from classroom.explore.tokens import one_thread, read_tokens
 from classroom.picture import Picture, digits, styled
 from gptlib.config import SMALLEST
 from gptlib.model import GPTModel
@@ -60,6 +60,7 @@ def explore_model(model=None):
 
 
 @functools.lru_cache(maxsize=8)
+@one_thread()
 def stops(sentence, norm=True):
     """Shape and standard deviation of the output of each of PARTS.
 

@@ -1,4 +1,8 @@
-"""What the explorers share about text: tokens in, readable tokens out."""
+"""What the explorers of sentences share: tokens in, readable tokens out."""
+
+import contextlib
+
+import torch
 
 from gptlib.tokenizer import gpt2_tokenizer
 
@@ -38,3 +42,14 @@ def whole_text(ids):
     if all(number < tokenizer.n_vocab for number in ids):
         return tokenizer.decode(ids)
     return "".join(map(token_text, ids))
+
+
+@contextlib.contextmanager
+def one_thread():
+    """For a small model: more threads wait, long where others compute."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)

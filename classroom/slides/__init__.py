@@ -1,7 +1,8 @@
-"""Slides of a notebook that open anywhere, also without a network.
+"""Slides and pages of a notebook that open anywhere, without a network.
 
-`jupyter nbconvert --to gpt-slides` finds `Slides` by the entry point that the
-package installs; nbconvert's own slides of other notebooks stay as they are.
+`jupyter nbconvert --to gpt-slides` finds `Slides` by an entry point that the
+package installs, and `--to gpt-page` finds `Page`; what nbconvert makes of
+other notebooks stays as it is.
 """
 
 import base64
@@ -17,7 +18,7 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
 from matplotlib.mathtext import MathTextParser
-from nbconvert.exporters import SlidesExporter
+from nbconvert.exporters import HTMLExporter, SlidesExporter
 from nbconvert.preprocessors import Preprocessor
 from nbformat.v4 import new_markdown_cell
 from traitlets import default
@@ -34,6 +35,10 @@ AT_A_GLANCE = re.compile(r"#+ |- |1\. |\||\$\$")  # heading, list, table, …
 QUESTION = re.compile(r"\*\*Before you run it:\*\*")
 FORMULAS = {"mathtext.fontset": "cm", "svg.fonttype": "path"}
 MANY_WORDS = 80
+# Pixels: a slide without its margins, a line of the smallest code or of words
+# with what surrounds a block of them, the least height of a picture.
+ROOM, CODE, WORDS, AROUND, DRAWN = 680, 22.5, 35, 30, 360
+COLUMNS = 85  # letters in a line of words
 CODE_ABOVE_PICTURE = 3  # lines: below more code, a picture would be small
 
 
@@ -53,7 +58,25 @@ class Slides(SlidesExporter):
 
     @default("preprocessors")
     def _preprocessors(self):
-        return [Prepare]
+        return [Prepare, Embed]
+
+
+class Page(HTMLExporter):
+    """The whole notebook in one file, to read and to print."""
+
+    export_from_notebook = "Page of this series"  # in JupyterLab's menu
+
+    @default("extra_template_basedirs")
+    def _extra_template_basedirs(self):
+        return [str(Path(__file__).parent)]
+
+    @default("template_name")
+    def _template_name_default(self):
+        return "page"
+
+    @default("preprocessors")
+    def _preprocessors(self):
+        return [Embed]
 
 
 class Prepare(Preprocessor):
@@ -72,12 +95,20 @@ class Prepare(Preprocessor):
             else:
                 _hold_back(cell, before)
                 cells.append(cell)
+        _turn_over(cells)
+        nb.cells = cells
+        return nb, resources
+
+
+class Embed(Preprocessor):
+    """Puts formulas and pictures into the text."""
+
+    def preprocess(self, nb, resources):
         folder = Path(resources["metadata"]["path"])
-        for cell in cells:
+        for cell in nb.cells:
             if cell.cell_type == "markdown":
                 cell.source = FORMULA.sub(_draw, cell.source)
                 cell.source = IMAGE.sub(partial(_embed, folder), cell.source)
-        nb.cells = cells
         return nb, resources
 
 
@@ -152,6 +183,37 @@ def _for_the_back_row(cell):
     notes = [_new("\n\n".join(said), "notes")] if said else []
     more = [_new(picture, "subslide") for picture in pictures[1:]]
     return [cell, *notes, *more]
+
+
+def _turn_over(cells):
+    """Begin a new slide at each cell for which the last has no room."""
+    used = 0
+    for cell in cells:
+        kind = cell.metadata.setdefault("slideshow", {}).get("slide_type")
+        if kind in ("skip", "notes"):
+            continue
+        height = _height(cell)
+        full = used and used + height > ROOM
+        if kind not in ("slide", "subslide") and full:
+            cell.metadata["slideshow"]["slide_type"] = kind = "subslide"
+        used = height + (used if kind not in ("slide", "subslide") else 0)
+
+
+def _height(cell):
+    """About how many pixels of a slide a cell takes at least."""
+    if cell.cell_type == "markdown":
+        text, drawn = PICTURE.subn("", cell.source.partition("<details>")[0])
+        lines = [line for line in text.splitlines() if line]
+        rows = [x.startswith("#") + 1 + len(x) // COLUMNS for x in lines]
+        return AROUND + WORDS * sum(rows) + DRAWN * drawn
+    hidden = "transient" in cell.metadata
+    height = 0 if hidden else AROUND + CODE * len(cell.source.splitlines())
+    for output in cell.outputs:
+        data = output.get("data", {})
+        lines = output.get("text", data.get("text/plain", "")).splitlines()
+        told = AROUND + CODE * len(lines)
+        height += DRAWN if "image/png" in data else told
+    return height
 
 
 def _new(source, slide_type):

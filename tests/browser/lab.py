@@ -263,6 +263,7 @@ class Explorer:
                 ["ArrowUp"],
                 ["ArrowDown"],
                 ["ControlOrMeta+a", "7", "Enter"],
+                ["End", "0", "0", "0", "0", "Enter"],
             ]
         if kind == "text":
             return [

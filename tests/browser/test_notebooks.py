@@ -8,7 +8,7 @@ import pytest
 from lab import NAMES, THEMES, Notebook, answers, saved_pictures
 
 # What can be set to something impossible, told in the explorer.
-REFUSING = ("01", "05", "06")
+REFUSING = ("01", "04", "05", "06")
 BARE_LINE = """
 from classroom.explore.explorer import Explorer, slider
 from classroom.picture import Picture

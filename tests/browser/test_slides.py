@@ -41,6 +41,8 @@ WALK = """async () => {
       clipped: clipped.map((e) => e.className),
       outside: outside.length,
       smallest: Math.min(...sizes),
+      code: [...slide.querySelectorAll('.highlight pre')].map((e) =>
+        parseFloat(getComputedStyle(e).fontSize)),
       words: slide.innerText,
       // The part of the box that a picture fills.
       pictures: [...slide.querySelectorAll('img:not(.formula)')].map((i) => {
@@ -106,6 +108,13 @@ def test_words_and_pictures_are_large(walked, name):
 
 
 @pytest.mark.parametrize("name", DECKS)
+def test_code_grows_where_there_is_room(walked, name):
+    sizes = [s["code"][0] for s in walked[name][0] if s["code"]]
+    assert max(sizes) == 30
+    assert sum(size > 21 for size in sizes) > len(sizes) / 3, sizes
+
+
+@pytest.mark.parametrize("name", DECKS)
 def test_no_deck_asks_the_network(walked, name):
     _, asked, errors = walked[name]
     assert errors == []
@@ -135,7 +144,7 @@ def test_each_fold_keeps_its_secret(browser, decks, name):
         for cell in notebook.cells
         if cell.metadata.slideshow.slide_type != "skip"
     ]
-    assert len(folds) == sum(text.count("<details>") for text in texts) > 0
+    assert len(folds) == sum(text.count("<details>") for text in texts)
     for summary, inside, visible in folds:
         assert len(inside.split()) > 2 and not visible, summary
 

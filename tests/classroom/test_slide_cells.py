@@ -15,7 +15,7 @@ from nbformat.v4 import (
 )
 from test_notebook_format import NAMES, ROOT, read
 
-from classroom.slides import Prepare, formula_image
+from classroom.slides import Embed, Prepare, formula_image
 
 # As nbconvert says where a notebook's pictures are.
 RESOURCES = {"metadata": {"path": str(ROOT / "notebooks")}}
@@ -63,6 +63,7 @@ def prepared(*cells):
     notebook, _ = Prepare().preprocess(
         new_notebook(cells=list(cells)), RESOURCES
     )
+    Embed().preprocess(notebook, RESOURCES)
     return [
         (cell.source, cell.metadata.get("slideshow", {}).get("slide_type"))
         for cell in notebook.cells
@@ -105,6 +106,13 @@ def test_long_code_makes_way_for_its_picture(lines, shown):
     Prepare().preprocess(new_notebook(cells=[cell]), RESOURCES)
     removed = cell.metadata.get("transient", {}).get("remove_source", False)
     assert removed != shown
+
+
+def test_a_cell_without_room_begins_a_slide():
+    words, code = new_markdown_cell("Words."), new_code_cell("x\n" * 20)
+    more = new_code_cell("y", outputs=[new_output("stream", text="z\n" * 9)])
+    kinds = [kind for _, kind in prepared(words, code, more)]
+    assert kinds == [None, None, "subslide"]
 
 
 def test_formulas_become_pictures_and_code_stays():

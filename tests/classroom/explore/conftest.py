@@ -19,9 +19,12 @@ def _settings(control):
         return [not control.value, control.value]
     if hasattr(control, "_options_values"):
         return list(control._options_values)
-    if not hasattr(control, "step"):
+    if hasattr(control, "limits"):
+        (low, high), step = control.limits, 1
+    elif hasattr(control, "step"):
+        low, high, step = control.min, control.max, control.step
+    else:
         return []
-    low, high, step = control.min, control.max, control.step
     near = [low, low + step, control.value - step, control.value + step]
     return [v for v in [*near, high - step, high] if low <= v <= high]
 

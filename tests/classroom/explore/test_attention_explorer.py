@@ -2,7 +2,12 @@ import pytest
 import torch
 
 from classroom.explore import explore_attention
-from classroom.explore.attention import SMALL, _small_model, attention_weights
+from classroom.explore.attention import (
+    SMALL,
+    _small_model,
+    attention_weights,
+    head_map,
+)
 from gptlib import GPTModel
 
 SENTENCE = "Every effort moves you"
@@ -137,3 +142,28 @@ def test_without_a_kernel_the_default_shows():
     data, metadata = explore_attention()._repr_mimebundle_()
     assert data["text/plain"].startswith("Block 1, head 1. ")
     assert metadata["image/png"]["alt"] == data["text/plain"]
+
+
+def test_a_picture_takes_one_thread_and_leaves_the_others():
+    """Where others compute, a second thread waits: ten times as long."""
+    model, before, seen = GPTModel(SMALL).eval(), torch.get_num_threads(), []
+    model.tok_emb.register_forward_hook(
+        lambda *_: seen.append(torch.get_num_threads())
+    )
+    torch.set_num_threads(2)
+    try:
+        attention_weights(model, SENTENCE)
+        with pytest.raises(ValueError):
+            attention_weights(model, "")
+        assert (seen, torch.get_num_threads()) == ([1], 2)
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_the_scale_tells_small_weights_apart():
+    """In a sentence of many tokens most weights are between 0 and 0.3."""
+    tokens, weights = weights_of("The cat that I saw sat down on the mat")
+    axes = head_map(weights[0, 0], tokens, 1, 1).axes[0]
+    (image,) = axes.images
+    assert image.norm([0.0, 1.0]).tolist() == [0, 1]
+    assert image.norm(0.3) > 0.5 and image.norm(0.1) > 0.3

@@ -13,6 +13,7 @@ from jupyterlab_server.settings_utils import _get_overrides
 from classroom import explore
 from classroom.explore.explorer import (
     Explorer,
+    _Number,
     choice,
     number,
     slider,
@@ -102,6 +103,23 @@ def test_an_error_is_shown_and_the_old_picture_marked(
     assert 'class="gpt-shown"' in explorer.words.value
 
 
+def test_a_number_out_of_range_is_told_and_stays_as_it_was_typed(
+    explorer, control
+):
+    for value in (-1, 10, 10**20):
+        control(explorer, "b").value = value
+        assert "gpt-impossible" in explorer.words.value
+        assert explorer.description.startswith(
+            f"The b must be from 0 to 9: {value} is not."
+        )
+        assert "gpt-stale" in classes(explorer)
+    control(explorer, "b").value = 9
+    assert explorer.description == "a is 1, b is 9"
+    control(explorer, "b").value = 10
+    control(explorer, "Reset").click()
+    assert explorer.description == "a is 1, b is 2"
+
+
 def test_an_error_in_the_first_picture_is_shown_without_one():
     explorer = Explorer(draw, {"a": slider("a", 8, 0, 9)})
     assert "broken" in explorer.words.value
@@ -131,7 +149,7 @@ def test_the_controls_work_by_keyboard_and_have_labels():
     assert [type(one) for one in made] == [
         widgets.IntSlider,
         widgets.SelectionSlider,
-        widgets.BoundedIntText,
+        _Number,
         widgets.ToggleButtons,
         widgets.Checkbox,
         widgets.Text,

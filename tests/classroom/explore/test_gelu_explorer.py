@@ -107,4 +107,5 @@ def test_the_words_on_the_unit(name, start, count, words):
     assert words in drawn.description
     assert "-0.00" not in drawn.description
     labels = [t.get_text() for t in drawn.axes[0].get_legend().get_texts()]
-    assert labels == ["value", "start", "end"]
+    reference = [] if name == "ReLU" else ["ReLU"]
+    assert labels == ["value", *reference, "start", "end"]
