@@ -5,7 +5,8 @@ Usage: .venv/bin/python tests/save.py [NUMBER …]
 Each named notebook (01 to 08, or all) is run in a new kernel, and its file
 written again. Where nothing changed, the file stays as it was, byte by byte:
 pictures that differ by the rounding of another processor, and times, which are
-never twice the same, are kept.
+never twice the same, are kept. One picture does follow the processor, that of
+05's cell `orders`: put it back if you did not mean to change it.
 """
 
 import argparse
