@@ -41,8 +41,11 @@ LEAST = {"ATEN_CPU_CAPABILITY": capabilities()[0], "OMP_NUM_THREADS": "1"}
 LEAST["MALLOC_MMAP_THRESHOLD_"] = str(2**20)
 WITHOUT_NETWORK = ["unshare", "--user", "--map-root-user", "--net"]
 # What a notebook may add to a kernel that has imported torch. With torch's CPU
-# build that kernel takes 242 MB, which makes 1,200.
-ADDED_MB = 958
+# build that kernel takes 242 MB, which makes 1,092. Notebook 06 adds 785.
+ADDED_MB = 850
+# Its picture shows a training that makes rounding large: the curve on another
+# processor is another one, and saving there gives another picture.
+FOLLOWS_ROUNDING = {"orders"}
 
 
 @functools.cache
@@ -168,7 +171,8 @@ def test_any_cell_can_be_run_again(name):
         for number, cell in enumerate(cells):
             assert run(client, cell) == saved[cell.id], cell.id
             twin = code_cells(once)[number]
-            twin.outputs = as_if_run_once(cell.outputs, number + 1)
+            if cell.id not in FOLLOWS_ROUNDING:
+                twin.outputs = as_if_run_once(cell.outputs, number + 1)
             assert run(client, cell) == saved[cell.id], f"{cell.id} twice"
         # Last to first: each meets what the whole notebook left behind.
         for cell in reversed(cells):
