@@ -60,7 +60,7 @@ def test_every_link_leads_somewhere(link):
 
 
 def test_files_in_commands_exist():
-    named = r"(?:tests|notebooks|binder)/[\w./-]*[\w/]"
+    named = r"(?:tests|notebooks|binder)/[\w./-]*\w(?![\w./…-])"
     missing = [n for n in re.findall(named, README) if not (ROOT / n).exists()]
     assert missing == []
 
