@@ -53,7 +53,8 @@ def test_file_is_valid_and_portable(notebook):
 
 def test_every_code_cell_was_run_once_in_order(notebook):
     counts = [cell.execution_count for cell in code_cells(notebook)]
-    assert counts == list(range(1, len(counts) + 1))
+    in_order = list(range(1, len(counts) + 1))
+    assert counts == in_order, "save it again: README, For maintainers"
 
 
 def test_no_error_and_no_stderr_is_saved(notebook):
@@ -166,7 +167,8 @@ def test_what_answers_a_question_is_hidden_until_it_is_run(notebook):
 
 def test_minutes_are_what_the_formula_gives(notebook):
     goals = next(cell.source for cell in notebook.cells if cell.id == "goals")
-    assert f"**Time:** about {minutes(notebook)} minutes." in goals
+    told = f"**Time:** about {minutes(notebook)} minutes."
+    assert told in goals, "save it again: README, For maintainers"
 
 
 def test_it_is_short(notebook):
