@@ -214,7 +214,7 @@ def test_a_changed_public_dict_changes_no_explorer(changed_by_a_learner):
         explorer = getattr(explore, f"explore_{name}")()
         assert "gpt-shown" in explorer.words.value, explorer.words.value
     presets, *_ = explore.explore_parameters().children
-    assert len(presets.children[1].children) == 4
+    assert len(presets.children[1].children) == len(PUBLISHED)
 
 
 def test_the_published_sizes_can_not_be_changed():

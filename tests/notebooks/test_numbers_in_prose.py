@@ -72,6 +72,21 @@ def unknown(notebook):
 
 
 @pytest.mark.parametrize("name", NAMES)
+def test_a_range_in_the_text_is_that_of_the_cell_below(name):
+    """Or of a cell above, if that one makes none."""
+    cells, above = read(name).cells, ""
+    for text, code in zip(cells, cells[1:], strict=False):
+        if text.cell_type == "markdown" and code.cell_type == "code":
+            above += code.source
+            made = code.source if "linspace(" in code.source else above
+            plain = text.source.replace("−", "-")
+            for ends in re.findall(r"(?<!\w)\[(-\d+, \d+)\]", plain):
+                assert f"linspace({ends}," in made, (
+                    f"{text.id} says [{ends}], unlike cell {code.id}"
+                )
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_numbers_in_the_text_are_those_of_the_cells(name):
     allowed = WORKED_OUT[name[:2]].split()
     found = list(unknown(read(name)))
