@@ -119,7 +119,9 @@ def _put(pattern, between, new, text):
     """Put `new` behind the first group, in place of what is there."""
     text, count = re.subn(pattern, lambda m: m[1] + between + new, text)
     if count != 1:
-        raise ValueError(f"{count} places, not one, for {new}")
+        raise ValueError(
+            f"README.md or a notebook has {count} places, not one, for {new}"
+        )
     return text
 
 

@@ -5,7 +5,8 @@ Usage: .venv/bin/python tests/save.py [NUMBER …]
 Each named notebook (01 to 08, or all) is run in a new kernel, and its file
 written again. Where nothing changed, the file stays as it was, byte by byte:
 pictures that differ by the rounding of another processor, and times, which are
-never twice the same, are kept.
+never twice the same, are kept. One picture does follow the processor, that of
+05's cell `orders`: put it back if you did not mean to change it.
 """
 
 import argparse
@@ -19,6 +20,7 @@ import nbformat
 import numpy as np
 from matplotlib.image import imread
 from nbclient import NotebookClient
+from numpy.lib.stride_tricks import sliding_window_view
 
 from classroom.slides import QUESTION
 
@@ -30,8 +32,9 @@ TIMED = {"nbval-ignore-output", "times"}
 # prints, and an exercise from an empty cell to "passed".
 WORDS_A_MINUTE, CELLS_A_MINUTE, MINUTES_AN_EXERCISE = 200, 2, 10
 TIME = re.compile(r"(\*\*Time:\*\* about )\d+( minutes)")
-# A pixel of 0 to 1 that differs less, or so few that differ, are rounding.
-FAINT, FEW = 0.05, 0.0005
+# A line that another processor's rounding moves by less than a pixel, colours
+# of 0 to 1 that differ less, or so small a share of pixels, are the same.
+FAINT, FEW = 0.05, 0.0002
 
 
 def main():
@@ -171,7 +174,11 @@ def _look_alike(new, old):
     new, old = map(_pixels, (new, old))
     if new.shape != old.shape:
         return False
-    return bool((abs(new - old).max(axis=-1) > FAINT).mean() < FEW)
+    edged = np.pad(old, ((1, 1), (1, 1), (0, 0)), mode="edge")
+    around = sliding_window_view(edged, (3, 3), axis=(0, 1))
+    darker = new < around.min(axis=(-2, -1)) - FAINT
+    lighter = new > around.max(axis=(-2, -1)) + FAINT
+    return bool((darker | lighter).any(axis=-1).mean() < FEW)
 
 
 def _pixels(picture):

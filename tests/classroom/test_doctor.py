@@ -1,6 +1,7 @@
 """The doctor names each trouble with its cure, and no student."""
 
 import ast
+import functools
 import json
 import os
 import re
@@ -8,7 +9,9 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import tempfile
 import venv
+from importlib import metadata
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -22,6 +25,7 @@ from gptlib import tokenizer
 ROOT = Path(__file__).parents[2]
 INSTALL = "install -r requirements.txt' in the series' folder."
 AROUND = os.environ.get("PYTHONPATH", "")
+CLAIMS = tempfile.TemporaryDirectory()
 CPU = {"gpu": False, "memory": 206 * 2**20, "disk": 698_003_938}
 GPU = {"gpu": True, "memory": 530 * 2**20, "disk": 4_780_000_000}
 
@@ -31,6 +35,8 @@ def plain(monkeypatch, tmp_path_factory):
     """No PYTHONPATH but a test's own, a folder with nothing in it, and what
     torch is not known from the test before."""
     monkeypatch.delenv("PYTHONPATH", raising=False)
+    for folder in as_pinned():
+        monkeypatch.syspath_prepend(folder)
     monkeypatch.chdir(tmp_path_factory.mktemp("empty"))
     doctor._import_torch.cache_clear()
 
@@ -45,7 +51,8 @@ def torch_is(monkeypatch, **facts):
 def examine(python=sys.executable, folder=ROOT, prefix=(), **environment):
     """Exit status and findings, a line each, of a run as a student's."""
     paths = [environment.pop("PYTHONPATH", "")]
-    paths += [AROUND] if python == sys.executable else []
+    if python == sys.executable:
+        paths += [AROUND, *as_pinned()]
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
     done = subprocess.run(
         [*prefix, python, "-m", "classroom.doctor"],
@@ -106,6 +113,26 @@ def package(folder, name, version, *needs):
     return about
 
 
+def pinned():
+    """Version of each package in requirements.txt, on this system."""
+    return {p.name: str(p.specifier)[2:] for p in doctor._pins()}
+
+
+@functools.cache
+def as_pinned():
+    """A folder that claims the pinned version of each package of which another
+    one is installed: a new pin, or a newest release, is no trouble here."""
+    others = {
+        name: version
+        for name, version in pinned().items()
+        if metadata.version(name).split("+")[0] != version
+    }
+    for name, version in others.items():
+        needs = metadata.requires(name) or []
+        package(Path(CLAIMS.name), name, version, *needs)
+    return [CLAIMS.name] if others else []
+
+
 def series(folder):
     """A copy of the series in this folder, with no notebook in it."""
     (folder / "notebooks").mkdir(parents=True)
@@ -123,6 +150,7 @@ def install(folder, site):
     record = {"url": folder.as_uri(), "dir_info": {"editable": True}}
     (about / "direct_url.json").write_text(json.dumps(record), "utf-8")
     path = [folder, sysconfig.get_path("purelib")]
+    path[1:1] = as_pinned()
     (site / "all.pth").write_text("\n".join(map(str, path)), "utf-8")
 
 
@@ -503,11 +531,12 @@ def test_another_version_than_the_pinned_one(tmp_path, monkeypatch):
     package(tmp_path, "ipywidgets", "7.0")
     monkeypatch.syspath_prepend(tmp_path)
     (found,) = problems(doctor.check_packages)
-    assert found.startswith("ipywidgets is 7.0 and should be ==8.1.9: run '")
+    pin = f"=={pinned()['ipywidgets']}"
+    assert found.startswith(f"ipywidgets is 7.0 and should be {pin}: run '")
 
 
 def test_a_build_of_the_pinned_version_is_that_version(tmp_path, monkeypatch):
-    package(tmp_path, "torch", "2.13.0+cu130")
+    package(tmp_path, "torch", f"{pinned()['torch']}+cu130")
     monkeypatch.syspath_prepend(tmp_path)
     assert problems(doctor.check_packages) == []
 
@@ -520,7 +549,8 @@ def test_a_package_that_another_one_cannot_work_with(tmp_path, monkeypatch):
 
 
 def test_a_package_that_another_one_misses(tmp_path, monkeypatch):
-    package(tmp_path, "nbval", "0.11.0", "absent>=1", "other; extra == 'x'")
+    needs = ["absent>=1", "other; extra == 'x'"]
+    package(tmp_path, "nbval", pinned()["nbval"], *needs)
     monkeypatch.syspath_prepend(tmp_path)
     (found,) = problems(doctor.check_packages)
     assert found.startswith("absent, which nbval needs, is not installed: ")

@@ -27,12 +27,17 @@ def cells(request):
     return read(request.param).cells
 
 
-def kind(cell):
-    return cell.metadata.slideshow.slide_type
+def kind(cell, missing=""):
+    return cell.metadata.get("slideshow", {}).get("slide_type", missing)
 
 
 def test_every_cell_says_where_it_goes(cells):
-    assert {kind(cell) for cell in cells} <= TYPES
+    for cell in cells:
+        assert kind(cell, "none") in TYPES, (
+            f"cell {cell.id} has slide type {kind(cell, 'none')}: choose one "
+            f"of {TYPES} in JupyterLab's Property Inspector, or write it into "
+            'the cell\'s metadata: {"slideshow": {"slide_type": ""}}'
+        )
     assert kind(cells[0]) == kind(cells[-1]) == "slide"
 
 

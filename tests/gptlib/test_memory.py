@@ -17,7 +17,7 @@ from gptlib import (
     parameters_by_part,
 )
 
-SMALL, MEDIUM, LARGE, XL = GPT2_CONFIGS.values()
+XL = GPT2_CONFIGS["gpt2-xl (1558M)"]
 
 
 def formula(cfg, tied):

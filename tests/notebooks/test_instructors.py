@@ -38,6 +38,16 @@ def test_minutes_outcome_and_exercises_are_the_notebooks(name):
     assert re.search(row, readme, flags=re.MULTILINE)
 
 
+def test_both_plans_hold_each_notebook_once_and_add_up():
+    table = TEXT[TEXT.index("### Two plans") : TEXT.index("\n## Plan")]
+    row = r"^\| (\d\d) \| \w+: (\d+) \| \w+: (\d+) \|"
+    rows = re.findall(row, table, flags=re.MULTILINE)
+    assert [number for number, *_ in rows] == sorted(PARTS)
+    short, long = (sum(int(row[n]) for row in rows) for n in (1, 2))
+    assert f"| in all | {short} | {long} |" in table
+    assert short <= 2 * 90 and long <= 4 * 90
+
+
 def test_each_question_is_asked_in_the_notebook(name):
     notebook = read(name)
     order = [cell.id for cell in code_cells(notebook)]
@@ -63,7 +73,7 @@ def test_other_names_are_cells_exercises_or_code(name):
             assert word in ids, word
     for exercise in EXERCISES[name]:
         assert words.count(exercise) == 1, exercise
-    others = {e for n in NAMES for e in EXERCISES[n]} - set(EXERCISES[name])
+    others = {e for n in EXERCISES if n != name for e in EXERCISES[n]}
     assert not others & set(words)
 
 

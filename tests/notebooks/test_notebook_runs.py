@@ -6,6 +6,7 @@ that are run again, no network, and the memory that it takes.
 """
 
 import contextlib
+import copy
 import functools
 import os
 import platform
@@ -20,6 +21,7 @@ import nbformat
 import pytest
 import torch
 from nbclient import NotebookClient
+from save import tidy
 from test_notebook_format import NAMES, code_cells, read
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
@@ -39,8 +41,11 @@ LEAST = {"ATEN_CPU_CAPABILITY": capabilities()[0], "OMP_NUM_THREADS": "1"}
 LEAST["MALLOC_MMAP_THRESHOLD_"] = str(2**20)
 WITHOUT_NETWORK = ["unshare", "--user", "--map-root-user", "--net"]
 # What a notebook may add to a kernel that has imported torch. With torch's CPU
-# build that kernel takes 242 MB, which makes 1,200.
-ADDED_MB = 958
+# build that kernel takes 242 MB, which makes 1,092. Notebook 06 adds 785.
+ADDED_MB = 850
+# Its picture shows a training that makes rounding large: the curve on another
+# processor is another one, and saving there gives another picture.
+FOLLOWS_ROUNDING = {"orders"}
 
 
 @functools.cache
@@ -64,6 +69,7 @@ def running(notebook, isolate=False, **environment):
         kernel_name="python3",
         resources={"metadata": {"path": str(NOTEBOOKS)}},
         coalesce_streams=True,
+        record_timing=False,
     )
     with tempfile.TemporaryDirectory() as folder:
         if isolate:
@@ -125,24 +131,55 @@ def assert_adds_little(client, alone):
     )
 
 
+def as_if_run_once(outputs, number):
+    """Copies under the number that a single run in order would give them."""
+    copies = copy.deepcopy(outputs)
+    for output in copies:
+        if "execution_count" in output:
+            output.execution_count = number
+    return copies
+
+
+def assert_saves_nothing_new(name, notebook):
+    """`tests/save.py` would write the file as it is."""
+    committed = read(name)
+    tidy(notebook, committed)
+    differ = [
+        cell.id
+        for cell, old in zip(notebook.cells, committed.cells, strict=True)
+        if cell != old
+    ]
+    file = NOTEBOOKS / f"{name}.ipynb"
+    same = nbformat.writes(notebook) + "\n" == file.read_text("utf-8")
+    assert same, (
+        f"{file.name} is not as tests/save.py leaves it: {differ or 'layout'}"
+        ". Run it, and look at what `git diff` shows."
+    )
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_any_cell_can_be_run_again(name):
     """With the least of processor features and threads that there are here
-    (nbval's own run has the most), without a network, in little memory."""
-    notebook = read(name)
+    (nbval's own run has the most), without a network, in little memory.
+    What the first run of each cell gives is what saving would find."""
+    notebook, once = read(name), read(name)
     cells = code_cells(notebook)
     saved = {cell.id: printed(cell) for cell in cells}
     with running(notebook, can_isolate(), **LEAST) as client:
         if platform.system() == "Linux":
             alone = torch_megabytes(client)
-        for cell in cells:
+        for number, cell in enumerate(cells):
             assert run(client, cell) == saved[cell.id], cell.id
+            twin = code_cells(once)[number]
+            if cell.id not in FOLLOWS_ROUNDING:
+                twin.outputs = as_if_run_once(cell.outputs, number + 1)
             assert run(client, cell) == saved[cell.id], f"{cell.id} twice"
         # Last to first: each meets what the whole notebook left behind.
         for cell in reversed(cells):
             assert run(client, cell) == saved[cell.id], f"{cell.id} later"
         if platform.system() == "Linux":
             assert_adds_little(client, alone)
+    assert_saves_nothing_new(name, once)
 
 
 @pytest.mark.skipif(platform.system() != "Linux", reason="reads /proc")

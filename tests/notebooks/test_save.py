@@ -54,6 +54,13 @@ def test_a_picture_that_differs_by_rounding_is_kept(pixels):
     assert output == before.cells[1].outputs[0]
 
 
+def test_a_line_that_moves_by_less_than_a_pixel_is_kept(pixels):
+    before = notebook(picture(png(pixels)))
+    pixels[40:60, 39], pixels[40:60, 59] = 0.6, 0.4
+    (output,) = saved(notebook(picture(png(pixels))), before)
+    assert output == before.cells[1].outputs[0]
+
+
 @pytest.mark.parametrize(
     "change",
     [

@@ -59,6 +59,22 @@ def test_every_link_leads_somewhere(link):
         assert link.startswith("https://") or (ROOT / link).exists()
 
 
+def test_files_in_commands_exist():
+    named = r"(?:tests|notebooks|binder)/[\w./-]*\w(?![\w./…-])"
+    missing = [n for n in re.findall(named, README) if not (ROOT / n).exists()]
+    assert missing == []
+
+
+@pytest.mark.parametrize("page", ["README.md", "INSTRUCTORS.md"])
+def test_each_section_with_a_command_says_it_for_windows(page):
+    text = (ROOT / page).read_text(encoding="utf-8")
+    for section in re.split("^## ", text, flags=re.M):
+        title = section.partition("\n")[0]
+        assert ".venv/bin/" not in section or ".venv\\Scripts\\" in section, (
+            f"{page}, {title}: say how its commands are written on Windows"
+        )
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_every_notebook_is_in_the_table(name):
     assert README.count(f"(notebooks/{name}.ipynb)") == 1
