@@ -596,9 +596,18 @@ def _otherwise(answers, case, outcome, right):
             f"Your probe for {told} fires on a healthy model. Does it compare "
             "up to rounding, and ask no more than a healthy part does?",
         )
+    if told is not None:
+        return (
+            f"{told.replace('_', '-')}-blamed",
+            f"Your probe for {told} fires on a model whose {told} is healthy; "
+            f"another part, {part}, is broken. Does it ask no more than a "
+            "healthy part does?",
+        )
+    deep = " Let the model have three blocks." * (part == "trf_blocks")
     return (
         f"{part.replace('_', '-')}-missed",
-        f"Try your probe for {part} on a healthy model and on a broken one.",
+        f"Try your probe for {part} on a healthy model and on a broken one."
+        f"{deep}",
     )
 
 
@@ -645,8 +654,8 @@ DEEPEN_MISTAKES = [
           {"nn.init.zeros_(last.weight)": "pass"},
           {_LOOP: "new.load_state_dict(model.trf_blocks[-1].state_dict())"}),
     known("cannot-learn",
-          "A gradient is a product along the way to the loss: where every "
-          "factor is zero, nothing ever moves. How much of the block has to "
+          "A gradient is a product along the way to the loss: where one "
+          "factor stays zero, nothing ever moves. How much of the block has to "
           "be zero?",
           {_LOOP: "for p in (*new.att.parameters(), *new.ff.parameters()):"
            "\n    nn.init.zeros_(p)"},
@@ -766,7 +775,7 @@ def _check_one_more(deeper, before, cfg):
     if count(deeper) < wanted:
         raise Mistake(
             "block-without-weights",
-            f"Your model has {count(deeper)} parameters; expected {wanted}, "
+            f"Your model has {count(deeper):,} parameters; expected {wanted:,}, "
             f"which is a whole block more than the given model's "
             f"{count(before)}. Is the new one a whole block, of its own?",
         )
@@ -852,7 +861,7 @@ def _check_learns(deeper, model, before, qkv_bias):
         raise Mistake(
             "cannot-learn",
             f"The logits are right, but in three steps of training "
-            f"{len(stuck)} of {len(kept)} parameters never move, such as "
+            f"{len(stuck)} of {len(kept)} weight tensors never move, such as "
             f"{stuck[0]}. {SAYS['cannot-learn']}",
         )
 
