@@ -1327,8 +1327,8 @@ def kv_cache():
         text(
             end - 40,
             top + 60,
-            "36 grey fields: old queries.\nThe plain loop asks them\n"
-            "again in each round. With\na cache they are done.",
+            "36 grey fields: scores of\nold queries. The plain loop\n"
+            "makes them again in each\nround, a cache does not.",
             16,
             anchor="start",
         ),
