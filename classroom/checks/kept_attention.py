@@ -94,8 +94,8 @@ MISTAKES = [
              "torch.eye(new)), 1).bool()"} | other
             for other in ({}, {RETURN: "return context, *given", **GIVEN}))),
     known("mask-off-by-one",
-          "This fits a mask that is one column off: the first new token sees "
-          "all kept tokens and itself, and no more.",
+          "This fits a mask that is one column off. Count the columns that "
+          "the first new token may see, and those that your mask leaves it.",
           *_masked("torch.ones(new, seen).bool().triu(seen - new)",
                    "torch.ones(new, seen).bool().triu(seen - new + 2)")),
     known("mask-inverted",

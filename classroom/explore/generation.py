@@ -37,7 +37,7 @@ def explore_generation(model, prompt="Hello, I am", generate=None):
             appends is marked.
 
     Raises:
-        ValueError: the model is in training mode.
+        ValueError: the model is in training mode, or the prompt is empty.
     """
     if any(module.training for module in model.modules()):
         raise ValueError(
@@ -105,13 +105,18 @@ class Continued:
         prompt: the text to start with.
 
     Raises:
-        ValueError: the prompt is too long, or the model is gone; so does
-            `at`.
+        ValueError: the prompt is empty or too long, or the model is gone; so
+            does `at`.
     """
 
     def __init__(self, alive, prompt):
         self._alive, self._cache, self._kept = alive, None, 0
         model = self._model()
+        if not prompt:
+            raise ValueError(
+                "The prompt is empty: type one, since the model needs a token "
+                "to go on from."
+            )
         ids = prompt_ids(model, prompt)
         if len(ids) > MOST_TOKENS:
             raise ValueError(

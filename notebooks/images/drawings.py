@@ -724,8 +724,8 @@ def gpt_model():
             "1 × 4 × 768",
             66,
         ),
-        text(408, 326, "12 blocks,", 16, QUIET, "start"),
-        text(408, 346, "own weights", 16, QUIET, "start"),
+        text(412, 334, "12 blocks,", 16, QUIET, "start"),
+        text(412, 354, "own weights", 16, QUIET, "start"),
         arrow((210, 348), (210, 366)),
         row(366, "final norm", "norm", "1 × 4 × 768"),
         down(406),
@@ -1328,8 +1328,8 @@ def kv_cache():
         text(
             end - 40,
             top + 60,
-            "36 grey fields: old queries.\nThe plain loop asks them\n"
-            "again in each round. With\na cache they are done.",
+            "36 grey fields: scores of\nold queries. The plain loop\n"
+            "makes them again in each\nround, a cache does not.",
             16,
             anchor="start",
         ),

@@ -19,7 +19,7 @@ class Model(torch.nn.Module):
 @pytest.fixture
 def space(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    return {
+    names = {
         "Path": Path,
         "torch": torch,
         "gptlib": gptlib,
@@ -27,6 +27,9 @@ def space(tmp_path, monkeypatch):
         "tokenizer": gptlib.gpt2_tokenizer(),
         "encoded_tensor": torch.tensor([[15496, 11, 314, 716]]),
     }
+    for name in ("attend", "read-token", "generate-cached"):
+        exec(SOURCES[name], names)
+    return names
 
 
 def allow(source):
@@ -64,9 +67,7 @@ def test_loaded_weights_replace_the_random_model(space, capsys, monkeypatch):
     assert space["model"] is loaded
     assert "GPT-2's weights are loaded." in capsys.readouterr().out
     longer = torch.tensor([[15496, 11, 314, 716, 257]])
-    monkeypatch.setattr(
-        gptlib, "generate_text_cached", lambda model, *rest: longer
-    )
+    space["generate_with_cache"] = lambda model, *rest: longer
     exec(SOURCES["greet"], space)
     assert capsys.readouterr().out == "Hello, I am a\n"
 
@@ -102,10 +103,21 @@ def test_a_file_that_is_not_whole_is_not_kept(space, capsys, tmp_path):
     model = space["model"]
     exec(source, space)
     told = capsys.readouterr().out
-    assert "The download broke off: invalid hash value" in told
-    assert "set DOWNLOAD = True and run this cell again" in told
+    assert told.startswith("Not loaded: invalid hash value")
     assert space["model"] is model
     assert not list(Path("gpt2-weights").iterdir())
+
+
+def test_a_half_file_put_there_by_hand_is_said_to_be(space, capsys):
+    weights = Path("gpt2-weights", "model.safetensors")
+    weights.parent.mkdir()
+    weights.write_bytes(b"half")
+    for name in ("weights", "greet"):
+        exec(SOURCES[name], space)
+    told = capsys.readouterr().out
+    assert "Not loaded: model.safetensors is no whole safetensors" in told
+    assert space["model"] is None
+    assert told.endswith("This cell waits for the weights.\n")
 
 
 def test_without_a_network_it_says_so(space, capsys):
@@ -113,4 +125,4 @@ def test_without_a_network_it_says_so(space, capsys):
         "https://huggingface.co/", "http://127.0.0.1:9/"
     )
     exec(source, space)
-    assert "The download broke off: <urlopen error" in capsys.readouterr().out
+    assert "Not loaded: <urlopen error" in capsys.readouterr().out

@@ -290,6 +290,10 @@ def past(new, seen):
     return torch.full((new, seen), -torch.inf).triu(seen - new + 1)
 
 
+def one_column_off(new, seen):
+    return torch.full((new, seen), -torch.inf).triu(seen - new + 2)
+
+
 def visible(new, seen):
     return torch.zeros(new, seen).masked_fill(
         torch.ones(new, seen).bool().tril(seen - new), -torch.inf
@@ -388,6 +392,9 @@ def test_what_is_right_in_one_case_only_fails(mistake, answer):
 def test_no_answer_is_given_away():
     """The words for the mask that is off leave the column to be found."""
     assert "kept + 1" not in cached_attention(causal).message
+    off = cached_attention(masked(one_column_off))
+    assert off.mistake == "mask-off-by-one"
+    assert "itself" not in off.message
 
 
 def test_two_mistakes_are_told_without_a_contradiction():

@@ -66,6 +66,17 @@ def test_a_prompt_that_takes_too_long_is_refused(wide_model, control):
     assert "gpt-shown" in explorer.words.value
 
 
+def test_an_empty_prompt_is_refused(wide_model, control):
+    with pytest.raises(ValueError, match="prompt is empty"):
+        explore_generation(wide_model, "")
+    explorer = explore_generation(wide_model)
+    control(explorer, "prompt").value = ""
+    assert "prompt is empty: type one" in explorer.description
+    assert "gpt-impossible" in explorer.words.value
+    explorer.reset.click()
+    assert "gpt-shown" in explorer.words.value
+
+
 def test_the_candidate_of_round_1_is_chosen_and_appended(wide_model, control):
     explorer = explore_generation(wide_model)
     control(explorer, "candidate").value = 3
@@ -129,7 +140,7 @@ def test_training_mode_is_refused(tiny):
         explore_generation(model)
 
 
-@pytest.mark.parametrize("prompt", ["日本 $x$", "a\nb", "x" * 300, "", "Hi"])
+@pytest.mark.parametrize("prompt", ["日本 $x$", "a\nb", "x" * 300, " ", "Hi"])
 def test_any_prompt(wide_model, sweep, prompt):
     explorer = explore_generation(wide_model, prompt)
     assert "gpt-shown" in explorer.words.value
