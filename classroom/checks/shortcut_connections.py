@@ -104,18 +104,19 @@ PLACES = [
     *(known(name,
             f"This fits {what}. Expected one around each layer whose input "
             "and output have the same shape: let the shapes decide, not the "
-            "layer's place.",
+            f"layer's place.{further}",
             *map(_only, conditions))
-      for name, what, *conditions in (
-          ("only-last-layer", "a shortcut around the last layer alone",
+      for name, what, further, *conditions in (
+          ("only-last-layer", "a shortcut around the last layer alone", "",
            "i == len(layers) - 1"),
-          ("only-first-layer", "a shortcut around the first layer alone",
+          ("only-first-layer", "a shortcut around the first layer alone", "",
            "i == 0"),
           ("last-layer-skipped", "a shortcut around all layers but the last",
-           "i < len(layers) - 1"),
+           " Or does `return` give the last layer's output instead of the "
+           "sum?", "i < len(layers) - 1"),
           ("first-layer-skipped", "a shortcut around all layers but the first",
-           "i > 0"),
-          ("every-second-layer", "a shortcut around every second layer",
+           "", "i > 0"),
+          ("every-second-layer", "a shortcut around every second layer", "",
            "i % 2 == 0", "i % 2 == 1"))),
     known("only-around-the-whole",
           "This fits the network's input added once, to the last output. "
@@ -225,6 +226,12 @@ FLOW = [
           "This fits layers that all get the network's input, and the last "
           "one's result returned. What does the next round of the loop read?",
           {"    x = out\nreturn x": "return out"}),
+    known("sum-not-returned",
+          "This fits sums that are carried on, while `return` gives the last "
+          "layer's output instead of the sum. And where nothing is added, "
+          "the output must be carried on.",
+          {"    out = x + out": "    x = x + out",
+           "    x = out\nreturn x": "return out"}),
     known("returns-after-first-layer",
           "This fits the first layer's output alone. At which indentation "
           "does the return stand?",

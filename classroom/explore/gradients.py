@@ -113,9 +113,9 @@ def gradient_levels(means, other, shortcut, summary, own=None):
     names = ["with shortcuts", "without shortcuts"]
     name, marked = names if shortcut else names[::-1]
     description = (
-        f"{summary}, {name}: mean |gradient| {digits(means[0])} in the "
-        f"first layer, {digits(means[-1])} in the last. {sentence(marked)}:"
-        f" {digits(other[0])} and {digits(other[-1])}."
+        f"{summary}, {name}: mean |gradient| {_told(means[0])} in the "
+        f"first layer, {_told(means[-1])} in the last. {sentence(marked)}:"
+        f" {_told(other[0])} and {_told(other[-1])}."
     )
     values = np.concatenate([means, other])
     values = values[np.isfinite(values) & (values > 0)]
@@ -158,7 +158,7 @@ def gradient_levels(means, other, shortcut, summary, own=None):
                 continue
         note(
             axes,
-            digits(mean),
+            _told(mean),
             (n + 1, foot),
             (0, -6 if inside else 6),
             ha="center",
@@ -184,6 +184,13 @@ def _triangles(axes, places, own, bottom, top):
     """The learner's gradients, each beside its bar's middle; none for 0."""
     own = np.where(np.isfinite(own) & (own > 0), own, np.nan)
     axes.plot(places + 0.3, np.clip(own, bottom, top), **MARK)
+
+
+def _told(value):
+    """Four significant digits, up to millions without a power of ten."""
+    if 1e4 <= value < 1e6:
+        value = int(float(f"{value:.3e}"))
+    return digits(value)
 
 
 def _draw(depth, width, seed, shortcut, norm, network=None):
@@ -248,10 +255,11 @@ def _why_zero(depth, width, seed, shortcut, norm):
     dead = [str(n + 1) for n in zeros if values[n] < FLAT]
     if not dead:
         return ""
+    *others, last = dead
+    layers = f"layers {', '.join(others)} and" if others else "layer"
     return (
-        f" Exactly 0 in layer {' and '.join(dead)}: all that enters a GELU "
-        "there is below −5, where it is flat. The signal goes past by the "
-        "shortcut."
+        f" Exactly 0 in {layers} {last}: all that enters a GELU there is "
+        "below −5, where it is flat. The signal goes past by the shortcut."
     )
 
 

@@ -588,6 +588,21 @@ def test_what_tries_to_slip_through_is_named(name, source, pairs):
     assert (result.status, result.mistake) == ("failed", name), result
 
 
+def test_a_right_stack_is_told_what_its_contributions_add_up_to():
+    message = thirty_layers(made(THIRTY, "MyThirtyLayers")).message
+    assert "6.3 times as large as one of them" in message
+    assert "undivided, 12.1 times" in message
+
+
+def test_a_divided_norm_leads_to_what_is_divided():
+    append = "            self.layers.append"
+    more = "            norm.scale.data /= depth**0.5\n"
+    source = changed(THIRTY, (append, more + append))
+    result = thirty_layers(made(source, "MyThirtyLayers"))
+    assert result.mistake == "norm-start-differs"
+    assert "Do you divide more than the Linears?" in result.message
+
+
 def test_stubs_are_not_attempted():
     head = "def my_signal_per_layer(model, x):\n    "
     for body in ("raise NotImplementedError", "...", "pass"):

@@ -615,6 +615,20 @@ def test_an_exception_names_its_line_and_cause():
     assert "NameError" in result.message
 
 
+SUMMED = f"out = layer(x)\nif {COND}:\n    x = x + out"
+RETURNED = [
+    ("last-layer-skipped", f"{SUMMED}\nelse:\n    x = out"),
+    ("sum-not-returned", SUMMED),
+]
+
+
+@pytest.mark.parametrize("name, body", RETURNED)
+def test_a_returned_output_instead_of_the_sum_is_hinted_at(name, body):
+    result = shortcut(made(loop(body).replace("return x\n", "return out\n")))
+    assert result.mistake == name
+    assert "the last layer's output instead of the sum" in result.message
+
+
 @pytest.mark.parametrize(
     "name, words",
     [

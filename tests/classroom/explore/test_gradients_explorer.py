@@ -71,6 +71,28 @@ def test_the_words_say_why_a_layer_gets_nothing(control, setting, reason):
 
 
 @pytest.mark.parametrize(
+    "dead, words",
+    [
+        ([26], "0 in layer 27:"),
+        ([2, 5], "0 in layers 3 and 6:"),
+        ([18, 19, 27, 28], "0 in layers 19, 20, 28 and 29:"),
+    ],
+)
+def test_layers_that_get_nothing_are_listed(monkeypatch, dead, words):
+    means = [0.0 if n in dead else 1.0 for n in range(30)]
+    values = [-9.0 if n in dead else 1.0 for n in range(30)]
+    module = "classroom.explore.gradients."
+    monkeypatch.setattr(f"{module}gradients", lambda *_: means)
+    monkeypatch.setattr(f"{module}largest_before_gelu", lambda *_: values)
+    assert words in _why_zero(30, 3, 7, True, False)
+
+
+def test_large_numbers_have_one_form():
+    words = _draw(30, 3, 123, True, False).description
+    assert "4,249 in the first layer, 15,300 in the last" in words
+
+
+@pytest.mark.parametrize(
     "setting, words",
     [
         ((30, 32, 123, False, False), "Turn the shortcuts over"),
