@@ -655,8 +655,8 @@ DEEPEN_MISTAKES = [
           {_LOOP: "new.load_state_dict(model.trf_blocks[-1].state_dict())"}),
     known("cannot-learn",
           "A gradient is a product along the way to the loss: where one "
-          "factor stays zero, nothing ever moves. How much of the block has to "
-          "be zero?",
+          "factor stays zero, nothing ever moves. How much of the block has "
+          "to be zero?",
           {_LOOP: "for p in (*new.att.parameters(), *new.ff.parameters()):"
            "\n    nn.init.zeros_(p)"},
           {_LOOP: "for p in new.parameters():\n    nn.init.zeros_(p)"},
@@ -775,8 +775,8 @@ def _check_one_more(deeper, before, cfg):
     if count(deeper) < wanted:
         raise Mistake(
             "block-without-weights",
-            f"Your model has {count(deeper):,} parameters; expected {wanted:,}, "
-            f"which is a whole block more than the given model's "
+            f"Your model has {count(deeper):,} parameters; expected "
+            f"{wanted:,}, which is a whole block more than the given model's "
             f"{count(before)}. Is the new one a whole block, of its own?",
         )
 
