@@ -457,7 +457,10 @@ def test_an_exception_names_its_line_and_cause():
         ("last-position-only", ["(3, 31)", "(3, 5, 31)"]),
         ("vocabulary-width-swapped", ["(12, 31)", "(31, 12)", "tok_emb"]),
         ("head-bias", ["31", "bias"]),
-        ("positions-wrong-device", ["another device", "(5,)", "CPU"]),
+        (
+            "positions-wrong-device",
+            ["another device", "(5,)", "CPU", "device=in_idx.device."],
+        ),
         ("dropout-unused", ["40%"]),
         ("wrong-drop-rate", ["0.4", "10%"]),
     ],
@@ -466,6 +469,7 @@ def test_messages_hold_what_matters(name, words):
     source = next(source for n, source in WRONG if n == name)
     message = skeleton(made(source)).message
     assert [word for word in words if word not in message] == [], message
+    assert "buffer" not in message  # notebook 01 says nothing of them
 
 
 def test_no_cause_is_made_up():
