@@ -585,22 +585,25 @@ def token_times(lengths, seconds):
 
 
 @styled
-def candidates(tokens, probabilities, chosen=0):
+def candidates(tokens, probabilities, chosen=None):
     """Bars of the likeliest next tokens, in the order given.
 
-    `chosen` is the position of the token that is appended.
+    `chosen` is the position of the token that is appended, if one is.
     """
     names, values = [visible(t) for t in tokens], array(probabilities)
+    told = values.argmax() if chosen is None else chosen
     description = (
-        f"{len(names)} candidates for the next token; chosen: "
-        f"'{names[chosen]}' with probability {digits(values[chosen])}."
+        f"{len(names)} candidates for the next token; "
+        f"{'likeliest' if chosen is None else 'chosen'}: "
+        f"'{names[told]}' with probability {digits(values[told])}."
     )
     picture = Picture(7.5, max(3.4, 1.2 + 0.4 * len(names)), description)
     axes = picture.subplots()
     bars = axes.barh(range(len(names)), values, color=GREY, ec="black")
-    bars[chosen].set(facecolor=COLORS["head"], hatch=HATCHES["head"])
     words = [digits(value) for value in values]
-    words[chosen] += "  chosen"
+    if chosen is not None:
+        bars[chosen].set(facecolor=COLORS["head"], hatch=HATCHES["head"])
+        words[chosen] += "  chosen"
     axes.bar_label(bars, words, padding=4)
     names_down(axes, names, room=1.45 * values.max())
     axes.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))

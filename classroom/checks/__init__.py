@@ -20,7 +20,7 @@ from classroom.checks.gelu_and_feed_forward import (
 from classroom.checks.generation import batch_prompts, generate, stop_at_end
 from classroom.checks.gpt_skeleton import (
     configuration,
-    corrected_configuration,
+    last_logits,
     skeleton,
 )
 from classroom.checks.kept_attention import cached_attention

@@ -4,7 +4,7 @@ EXERCISES = {
     "01-gpt-configuration-and-skeleton": {
         "skeleton": "MySkeleton",
         "configuration": "my_configuration",
-        "corrected_configuration": "my_corrected_configuration",
+        "last_logits": "my_last_logits",
     },
     "02-layer-normalization": {
         "layer_norm": "MyLayerNorm",

@@ -15,7 +15,7 @@ from torch import nn
 from torch.nn.functional import dropout, embedding, linear
 from torch.overrides import TorchFunctionMode
 
-from classroom.checks.devices import check_device
+from classroom.checks.devices import WHERE_FROM, check_device
 from classroom.checks.edits import Task, blame, known
 from classroom.checks.modules import (
     check_drawn_anew,
@@ -794,6 +794,8 @@ def check_positions(model):
         except Mistake as mistake:
             if " embedding " not in mistake.message:
                 raise
+            says = "Make it with device=in_idx.device."
             raise Mistake(
-                "positions-on-wrong-device", mistake.message
+                "positions-on-wrong-device",
+                mistake.message.replace(WHERE_FROM, says),
             ) from None

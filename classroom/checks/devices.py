@@ -14,6 +14,10 @@ from classroom.checks.result import Mistake
 ELSEWHERE = torch.device("meta")  # what a tensor there says of its device
 CPU = torch.device("cpu")
 MOVES = "to", "type_as", "cuda"
+WHERE_FROM = (
+    "Where does it come from: is it made on the input's device, as with "
+    "device=x.device, or registered as a buffer?"
+)
 
 
 def check_device(module, x, name="device-fixed", says=None):
@@ -29,10 +33,7 @@ def check_device(module, x, name="device-fixed", says=None):
     if not mode.met:
         return
     function, shape = mode.met[0]
-    says = says or (
-        "Where does it come from: is it made on the input's device, as with "
-        "device=x.device, or registered as a buffer?"
-    )
+    says = says or WHERE_FROM
     raise Mistake(
         name,
         f"With module and input on another device, {function} meets a tensor "

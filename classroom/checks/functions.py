@@ -82,7 +82,7 @@ def returned(function, *args):
     return result
 
 
-def judge(answer, task, cases, seen, otherwise):
+def judge(answer, task, cases, seen, otherwise, agree=None):
     """Call an answer on all cases; raise what explains a wrong one.
 
     Args:
@@ -92,21 +92,24 @@ def judge(answer, task, cases, seen, otherwise):
         seen: (case, outcome, what is right) → a sentence with the numbers.
         otherwise: the same → name and words where nothing known explains
             what was seen; it may raise a `Mistake` itself.
+        agree: whether two outcomes are the same, instead of `alike`.
 
     Returns:
         list of `Outcome`, one for each case.
     """
+    agree = agree or alike
     outcomes = [attempt(answer, *case) for case in cases]
     rights = [attempt(task.solution, *case) for case in cases]
     triples = list(zip(cases, outcomes, rights, strict=True))
-    wrong = [t for t in triples if not alike(t[1], t[2])]
+    wrong = [t for t in triples if not agree(t[1], t[2])]
     if not wrong:
         again = attempt(answer, *cases[0])
-        _check_again(again, cases[0], seen, rights[0])
+        if not agree(again, rights[0]):
+            _blame_again(again, cases[0], seen, rights[0])
         return outcomes
     found = task.explain(
         lambda solve: all(
-            alike(attempt(solve, *case), outcome)
+            agree(attempt(solve, *case), outcome)
             for case, outcome, _ in triples
         )
     )
@@ -117,10 +120,8 @@ def judge(answer, task, cases, seen, otherwise):
     blame(found, seen(*wrong[0]), *words)
 
 
-def _check_again(again, case, seen, right):
-    """Raise unless a case that was right is right the second time, too."""
-    if alike(again, right):
-        return
+def _blame_again(again, case, seen, right):
+    """Raise what a case that was right means if the second time it is not."""
     if again.error is not None:
         raise again.error
     raise Mistake(

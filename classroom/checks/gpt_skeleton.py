@@ -1,4 +1,4 @@
-"""Checks of notebook 01: the skeleton, and configurations."""
+"""Checks of notebook 01: the skeleton, a configuration, logits by hand."""
 
 import contextlib
 import copy
@@ -11,11 +11,12 @@ import torch
 
 from classroom.checks import data_path
 from classroom.checks.data_path import SIZES
-from classroom.checks.edits import Task, known
+from classroom.checks.edits import BODY, Task, known
 from classroom.checks.functions import (
     check_signature,
     equal,
     judge,
+    returned,
 )
 from classroom.checks.guard import exercise
 from classroom.checks.manners import check_manners
@@ -106,15 +107,6 @@ ENTRIES = (
     "vocab_size", "emb_dim", "context_length", "n_heads", "n_layers",
     "drop_rate", "qkv_bias"
 )  # fmt: skip
-DRAFT = {
-    "vocab_size": 50256,
-    "context_length": 1024,
-    "emb_dim": 1280,
-    "n_heads": 24,
-    "n_layers": 36,
-    "drop_rate": 5,
-    "qkv_bias": False,
-}
 
 
 def described(entry):
@@ -129,39 +121,12 @@ def described(entry):
     }[entry]
 
 
-def meant(entry):
-    return {
-        "vocab_size": 50257,
-        "emb_dim": 1280,
-        "context_length": 1024,
-        "n_heads": 20,
-        "n_layers": 36,
-        "drop_rate": 0.05,
-        "qkv_bias": False,
-    }[entry]
-
-
-def _instead(solution, entry, *values):
+def _instead(entry, *values):
     """Edits that put each of these values into an entry."""
-    right = f'"{entry}": {solution(entry)!r},'
+    right = f'"{entry}": {described(entry)!r},'
     return [{right: f'"{entry}": {value!r},'} for value in values]
 
 
-_in_new, _in_draft = partial(_instead, described), partial(_instead, meant)
-FLOAT_SIZE = (
-    "float-size",
-    "A size must be a whole number (int), and this is a float: `/` always "
-    "gives one, `//` does not.",
-)
-PERCENT = (
-    "percent-for-share",
-    "A drop rate is a share of 1, not a number of per cent.",
-)
-HEAD_WIDTH = (
-    "head-width-for-count",
-    "64 is how wide each head is; n_heads says how many heads stand side "
-    "by side.",
-)
 # What stands for an entry that no known mistake explains.
 OTHERWISE = {
     "vocab_size": ("vocabulary-wrong",
@@ -181,105 +146,65 @@ OTHERWISE = {
     "qkv_bias": ("qkv-bias-wrong",
                  "Do the query, key and value layers add a constant?"),
 }  # fmt: skip
-AS_MEANT = OTHERWISE | {
-    "emb_dim": ("width-changed",
-                "The width is as meant. Which other entry decides how wide a "
-                "head is?"),
-    "n_layers": ("blocks-changed",
-                 "The number of blocks is as meant, and what a block needs "
-                 "does not depend on it."),
-    "context_length": ("context-changed", "In the draft it is as meant."),
-    "qkv_bias": ("qkv-bias-changed", "In the draft it is as meant."),
-}  # fmt: skip
-
-NEW_MISTAKES = [
+ENTRY_MISTAKES = [
     known("markers-forgotten",
           "GPT-2's own tokens are there. What does this tokenizer have "
           "besides?",
-          *_in_new("vocab_size", 50257)),
+          *_instead("vocab_size", 50257)),
     known("highest-id-for-count",
           "Is that the highest ID? IDs count from 0, and vocab_size counts "
           "the tokens.",
-          *_in_new("vocab_size", 50259, 50256)),
+          *_instead("vocab_size", 50259, 50256)),
     known("numbers-for-rows",
           "That is all numbers of the position table; context_length counts "
           "its rows. How long is one row?",
-          *_in_new("context_length", 573440)),
+          *_instead("context_length", 573440)),
     known("columns-for-rows",
           "That is how long a row of the position table is. How many rows "
-          "has it?",
-          *_in_new("context_length", 896)),
+          "does it have?",
+          *_instead("context_length", 896)),
     known("as-in-gpt2",
           "GPT_CONFIG_124M has the same value. What does the description say "
           "about this entry?",
-          *_in_new("context_length", 1024), *_in_new("emb_dim", 768),
-          *_in_new("n_heads", 12), *_in_new("n_layers", 12),
-          *_in_new("drop_rate", 0.1), *_in_new("qkv_bias", False)),
+          *_instead("context_length", 1024), *_instead("emb_dim", 768),
+          *_instead("n_heads", 12), *_instead("n_layers", 12),
+          *_instead("drop_rate", 0.1), *_instead("qkv_bias", False)),
     known("head-width-for-width",
           "64 is how wide each head is; emb_dim is the width of all heads "
           "together.",
-          *_in_new("emb_dim", 64)),
-    known(*HEAD_WIDTH, *_in_new("n_heads", 64)),
+          *_instead("emb_dim", 64)),
+    known("head-width-for-count",
+          "64 is how wide each head is; n_heads says how many heads stand "
+          "side by side.",
+          *_instead("n_heads", 64)),
     known("blocks-for-heads",
-          "That is the number of blocks. How many heads has each?",
-          *_in_new("n_heads", 20)),
+          "That is the number of blocks. How many heads does each have?",
+          *_instead("n_heads", 20)),
     known("heads-for-blocks",
           "That is the number of heads. How many blocks are there?",
-          *_in_new("n_layers", 14)),
+          *_instead("n_layers", 14)),
     known("kept-for-dropped",
           "That is the share which stays; drop_rate is the share which is "
           "set to zero.",
-          *_in_new("drop_rate", 0.85, 85)),
-    known(*PERCENT, *_in_new("drop_rate", 15)),
-    known(*FLOAT_SIZE,
+          *_instead("drop_rate", 0.85, 85)),
+    known("percent-for-share",
+          "A drop rate is a share of 1, not a number of per cent.",
+          *_instead("drop_rate", 15)),
+    known("float-size",
+          "A size must be a whole number (int), and this is a float: `/` "
+          "always gives one, `//` does not.",
           *(edit for entry, value in
             [("vocab_size", 50260.0), ("context_length", 640.0),
              ("emb_dim", 896.0), ("n_heads", 14.0), ("n_layers", 20.0)]
-            for edit in _in_new(entry, value))),
-]  # fmt: skip
-DRAFT_MISTAKES = [
-    known("highest-id-for-count",
-          "A table of 50,256 rows has the rows 0 to 50,255. Which ID has the "
-          "end marker?",
-          *_in_draft("vocab_size", 50256)),
-    known("heads-left",
-          "1,280 is not divisible by 24. How wide should a head be?",
-          *_in_draft("n_heads", 24)),
-    known(*HEAD_WIDTH, *_in_draft("n_heads", 64)),
-    known("blocks-for-heads",
-          "36 is the number of blocks. How many heads has each?",
-          *_in_draft("n_heads", 36)),
-    known(*PERCENT, *_in_draft("drop_rate", 5)),
-    known("kept-for-dropped",
-          "That is the share which stays; drop_rate is the share which is "
-          "set to zero.",
-          *_in_draft("drop_rate", 0.95, 95)),
-    known("as-in-gpt2",
-          "GPT_CONFIG_124M has the same value. Is it what is meant here?",
-          *_in_draft("drop_rate", 0.1), *_in_draft("n_heads", 12)),
-    known("tenths-for-hundredths",
-          "0.5 drops half of the values.",
-          *_in_draft("drop_rate", 0.5)),
-    known("drop-rate-off",
-          "That switches dropout off. What is meant is another share.",
-          *_in_draft("drop_rate", 0)),
-    known(*FLOAT_SIZE,
-          *(edit for entry, value in
-            [("vocab_size", 50257.0), ("n_heads", 20.0)]
-            for edit in _in_draft(entry, value))),
+            for edit in _instead(entry, value))),
 ]  # fmt: skip
 
 
-def _new_answer(solve):
+def _configuration(solve):
     return lambda: {entry: solve(entry) for entry in ENTRIES}
 
 
-def _draft_answer(solve):
-    return lambda draft: {entry: solve(entry) for entry in ENTRIES}
-
-
-CONFIGURATION = Task(described, NEW_MISTAKES, _new_answer)
-CORRECTED = Task(meant, DRAFT_MISTAKES, _draft_answer)
+CONFIGURATION = Task(described, ENTRY_MISTAKES, _configuration)
 
 
 @exercise(
@@ -295,15 +220,15 @@ CORRECTED = Task(meant, DRAFT_MISTAKES, _draft_answer)
 )
 def configuration(fn):
     """The seven entries of a configuration that is described in words."""
-    given = _given_entries(fn, "my_configuration()")
-    wrong = _wrong_entries(given, described)
+    given = _given_entries(fn)
+    wrong = [e for e in ENTRIES if not equal(given[e], described(e))]
     for entry in wrong:
         judge(
             given.__getitem__,
             CONFIGURATION,
             [(entry,)],
             partial(_seen_entry, wrong),
-            partial(_otherwise_entry, OTHERWISE),
+            partial(_otherwise_entry, wrong),
         )
     return (
         "all seven entries fit the description: 14 heads of 64 numbers make "
@@ -311,50 +236,16 @@ def configuration(fn):
     )
 
 
-@exercise(
-    "check_config stops at the first thing that can't be built. Correct it "
-    "and ask again. It does not know what was meant.",
-    "Three entries are wrong. check_config finds two of them; for the third, "
-    "compare the highest ID of the tokenizer with the rows of the table.",
-    "All heads together are 1,280 numbers wide, each of them 64; 5 per cent "
-    "is 5 / 100; the IDs 0 to 50256 need one row more than 50,256.",
-    task=CORRECTED,
-)
-def corrected_configuration(fn):
-    """The draft's three wrong entries, and its four right ones."""
-    call, draft = "my_corrected_configuration(draft)", copy.deepcopy(DRAFT)
-    given = _given_entries(fn, call, draft)
-    wrong = _wrong_entries(given, meant)
-    for entry in wrong:
-        judge(
-            given.__getitem__,
-            CORRECTED,
-            [(entry,)],
-            partial(_seen_entry, wrong),
-            partial(_otherwise_entry, AS_MEANT),
-        )
-    return (
-        "the draft describes the model that was meant: each of 20 heads is "
-        "64 numbers wide, one value in twenty is dropped, and the end marker "
-        "has a row."
-    )
-
-
-def _given_entries(fn, call, *draft):
-    """Entry → value that a learner's function gives, whenever it is called.
-
-    Args:
-        call: how the exercise writes the call.
-        draft: what the function gets, if anything.
-    """
+def _given_entries(fn):
+    """Entry → value that a learner's function gives, whenever it is called."""
     if isinstance(fn, Mapping):
         raise Mistake(
             "not-a-function",
             "Your answer is a dictionary; expected a function that returns "
             "one, as the stub begins it.",
         )
-    check_signature(fn, *draft, call=call)
-    first, second = _entries(fn, draft), _entries(fn, draft)
+    check_signature(fn, call="my_configuration()")
+    first, second = _entries(fn), _entries(fn)
     for entry, value in first.items():
         if repr(value) != repr(second[entry]) and isinstance(value, Real):
             raise Mistake(
@@ -365,14 +256,10 @@ def _given_entries(fn, call, *draft):
     return first
 
 
-def _wrong_entries(given, solution):
-    return [e for e in ENTRIES if not equal(given[e], solution(e))]
-
-
-def _entries(fn, draft):
+def _entries(fn):
     """The entries of a learner's configuration, as plain numbers."""
-    with _configurations_kept(fn, *draft):
-        cfg = fn(*draft)
+    with _configurations_kept(fn):
+        cfg = fn()
     if cfg is None:
         raise Mistake(
             "returns-none",
@@ -406,28 +293,32 @@ def _plain(entry, value):
 
 def _seen_entry(wrong, case, outcome, right):
     (entry,) = case
+    return f"{entry} is {shortened(outcome.result)}.{_also(wrong, entry)}"
+
+
+def _also(wrong, entry):
     others = ", ".join(other for other in wrong if other != entry)
-    also = f" (Not right so far, either: {others}.)" if others else ""
-    return f"{entry} is {shortened(outcome.result)}.{also}"
+    return f" (Not right so far, either: {others}.)" if others else ""
 
 
-def _otherwise_entry(words, case, outcome, right):
+def _otherwise_entry(wrong, case, outcome, right):
     (entry,) = case
     try:
         check_config(SMALLEST | {entry: outcome.result})
     except TypeError as error:
-        return "wrong-type", error.args[0]
+        says = f"{error.args[0]}{_also(wrong, entry)}"  # it tells the value
+        raise Mistake("wrong-type", says) from None
     except ValueError:
         pass  # out of range, or no divisor of 768, which is not the width
-    return words[entry]
+    return OTHERWISE[entry]
 
 
 @contextlib.contextmanager
-def _configurations_kept(fn, *more):
+def _configurations_kept(fn):
     """Raise `Mistake` if a call that ends without an error leaves another
     configuration changed; put all of them back in any case."""
     own = filter(_is_configuration, getattr(fn, "__globals__", {}).values())
-    found = [GPT_CONFIG_124M, *GPT2_CONFIGS.values(), *own, *more]
+    found = [GPT_CONFIG_124M, *GPT2_CONFIGS.values(), *own]
     before, changed = copy.deepcopy(found), []
     try:
         yield
@@ -441,8 +332,8 @@ def _configurations_kept(fn, *more):
         raise Mistake(
             "config-changed",
             "Your function changes a dictionary that others use, too, such "
-            "as GPT_CONFIG_124M or draft. Make a new one: `a | b` is a copy "
-            "of a with the entries of b put in.",
+            "as GPT_CONFIG_124M. Make a new one: `a | b` is a copy of a with "
+            "the entries of b put in.",
         )
 
 
@@ -451,4 +342,212 @@ def _is_configuration(thing):
         isinstance(thing, dict)
         and "n_heads" in thing
         and all(isinstance(value, Real) for value in thing.values())
+    )
+
+
+# --- the last position's logits, by hand -----------------------------------
+
+
+def by_hand(ids, tok, pos, head):
+    place = len(ids) - 1
+    token, position = tok[ids[place]], pos[place]
+    x = token + position
+    logits = head @ x
+    return logits
+
+
+VECTORS = "tok[ids] + pos[: len(ids)]"
+THE_EXAMPLE = "This fits a size that is written down, as in the example: "
+LOGIT_MISTAKES = [
+    known("first-position-read",
+          "This fits the logits of the first position. Which position scores "
+          "the next token?",
+          {"len(ids) - 1": "0"}),
+    known("first-position-read",
+          "This fits the first token of the text. Which token stands last?",
+          {"ids[place]": "ids[0]"}),
+    known("positions-constant",
+          "This fits the vector of the first position, however long the text "
+          "is. Where does its last token stand?",
+          {"pos[place]": "pos[0]"}),
+    known("positions-from-the-end",
+          "This fits the last row of the position table. A text starts at "
+          "position 0, however long it is.",
+          {"pos[place]": "pos[-1]"}),
+    known("positions-of-full-context",
+          "This fits all rows of the position table at once, also for a "
+          "shorter text. How many tokens does ids have?",
+          {BODY: "return head @ (tok[ids] + pos)[-1]"},
+          {BODY: "return (tok[ids] + pos) @ head.T"}),
+    known("positions-off-by-one",
+          "This fits positions that start at 1; the table's rows count from "
+          "0.",
+          {"pos[place]": "pos[place + 1]"}),
+    known("positions-off-by-one",
+          "This fits positions that start at -1; the table's rows count from "
+          "0.",
+          {"pos[place]": "pos[place - 1]"}),
+    known("positions-from-token-ids",
+          "This fits a position table that is asked for the token's ID. What "
+          "is a position, whatever the token is?",
+          {"pos[place]": "pos[ids[place]]"}),
+    known("position-embedding-unused",
+          "This fits the token's vector alone. What does the model add to "
+          "it?",
+          {"token + position": "token"}),
+    known("token-embedding-unused",
+          "This fits the position's vector alone: the result does not depend "
+          "on the tokens.",
+          {"token + position": "position"}),
+    known("tokens-by-position",
+          "This fits a row of tok that does not go by the token's ID.",
+          {"tok[ids[place]]": "tok[place]"}, {"tok[ids[place]]": "tok[-1]"}),
+    known("ids-as-numbers",
+          "This fits an ID that is added as a number. An ID is a name: which "
+          "numbers stand for it?",
+          {"token + position": "ids[place] + position"}),
+    known("embeddings-multiplied",
+          "This fits a product of token and position vectors; expected a "
+          "sum.",
+          {"token + position": "token * position"}),
+    known("positions-subtracted",
+          "This fits a position vector that is subtracted; expected a sum.",
+          {"token + position": "token - position"}),
+    known("averaged-over-positions",
+          "This fits the mean or the sum of all tokens' vectors. Nothing in "
+          "this model looks at a neighbor.",
+          *({BODY: f"return head @ ({VECTORS}).{how}(0)"}
+            for how in ("mean", "sum"))),
+    known("all-positions-returned",
+          "This fits the logits of all positions; asked for are those of the "
+          "last.",
+          {BODY: f"return ({VECTORS}) @ head.T"},
+          {BODY: f"return head @ ({VECTORS}).T"}),
+    known("head-not-transposed",
+          "This fits a head that is read the other way round. It has a row "
+          "for each token: what do you multiply with a row?",
+          {"head @ x": "head.T @ x"}),
+    known("product-not-added-up",
+          "This fits products that are not added up. A dot product is one "
+          "number.",
+          {"head @ x": "head * x"}),
+    known("tied-head",
+          "This fits logits from the token table; expected head, a table of "
+          "its own.",
+          {"head @ x": "tok @ x"}),
+    known("head-unused",
+          "This fits the vector that the head should read. Is it used?",
+          {"head @ x": "x"}),
+    known("softmax-on-logits",
+          "This fits a softmax behind the head; asked for are the logits.",
+          *({"head @ x": f"(head @ x).{how}(0)"}
+            for how in ("softmax", "log_softmax"))),
+    known("returns-ids",
+          "This fits the ID of the highest logit; asked for are all logits.",
+          {"return logits": "return logits.argmax()"}),
+    known("extra-axis",
+          "The numbers are right, and an axis of length 1 is too many.",
+          {"return logits": "return logits[None]"},
+          {"return logits": "return logits[:, None]"}),
+    known("size-hardcoded",
+          f"{THE_EXAMPLE}two tokens. How long is this text?",
+          {"len(ids) - 1": "1"}, {"pos[place]": "pos[1]"},
+          {"ids[place]": "ids[1]"}),
+    known("size-hardcoded",
+          f"{THE_EXAMPLE}three tokens in the vocabulary. How many rows does "
+          "head have?",
+          {"return logits": "return logits[:3]"}),
+    known("size-hardcoded",
+          f"{THE_EXAMPLE}two numbers in each vector. How long is a row?",
+          {"head @ x": "head[:, :2] @ x[:2]"}),
+]  # fmt: skip
+LAST_LOGITS = Task(by_hand, LOGIT_MISTAKES, lambda solve: solve)
+
+
+@exercise(
+    "Do the example on paper first, and write down where each number comes "
+    "from. How much of the text do the logits of its last position need?",
+    "The token at a position chooses the row of tok, and the position itself "
+    "the row of pos; positions count from 0. The two rows are added.",
+    "Each row of head gives one logit: its dot product with the vector. A "
+    "table times a vector, `table @ vector`, makes all of them at once.",
+    task=LAST_LOGITS,
+)
+def last_logits(fn):
+    """The logits of one text's last position, from tables of several sizes,
+    which stay as they are."""
+    cases = _some_tables()
+    call = "my_last_logits(ids, tok, pos, head)"
+    check_signature(fn, *cases[0], call=call)
+    outcomes = judge(
+        partial(_as_tensor, fn),
+        LAST_LOGITS,
+        cases,
+        lambda case, outcome, right: (
+            f"With {_shown(*case)}: "
+            f"{difference(outcome.error or outcome.result, right.result)}"
+        ),
+        _otherwise_logits,
+        agree=_close,
+    )
+    if any(outcome.changed for outcome in outcomes):
+        raise Mistake(
+            "input-overwritten",
+            "The logits are right, and after the call a table is not as it "
+            "was. A row of a table can be the table's own memory: look for "
+            "an assignment such as += that works in place.",
+        )
+    return (
+        "texts of 1 to 5 tokens give the right logits, with tables of three "
+        "sizes. The tokens before the last change nothing: no block is there "
+        "to read them."
+    )
+
+
+def _some_tables():
+    """ids, tok, pos and head: texts of all lengths, and a square head."""
+    return [
+        (
+            torch.tensor(ids),
+            torch.randn(vocab, emb),
+            torch.randn(context, emb),
+            torch.randn(vocab, emb),
+        )
+        for vocab, context, emb, ids in [
+            (7, 5, 4, [4, 1, 3]),
+            (7, 5, 4, [2]),
+            (4, 6, 4, [1, 3, 0, 2]),  # a wrong way round raises no error
+            (9, 5, 3, [8, 4, 4, 0, 7]),  # as long as can be
+        ]
+    ]
+
+
+def _as_tensor(fn, ids, tok, pos, head):
+    """What a learner's function returns; an ID alone as a tensor, too."""
+    logits = returned(fn, ids, tok, pos, head)
+    if isinstance(logits, Integral):
+        return torch.tensor(logits)
+    if not isinstance(logits, torch.Tensor):
+        expect_tensor(logits, head.shape[:1])
+    return logits
+
+
+def _close(one, other):
+    """As `alike`, up to rounding, and for errors of the same kind."""
+    return same(one.error or one.result, other.error or other.result)
+
+
+def _shown(ids, tok, pos, head):
+    return (
+        f"ids = {ids.tolist()}, tok of shape {tuple(tok.shape)}, pos "
+        f"{tuple(pos.shape)} and head {tuple(head.shape)}"
+    )
+
+
+def _otherwise_logits(case, outcome, right):
+    expect_tensor(outcome.result, right.result.shape)
+    return (
+        "wrong-values",
+        "Do the example by hand, and compare it with your function line by "
+        "line.",
     )

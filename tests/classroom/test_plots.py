@@ -778,6 +778,15 @@ def test_candidates():
     assert r"chosen: '\n' with probability 0.2500" in drawn.description
 
 
+def test_candidates_of_which_none_is_chosen():
+    drawn = plots.candidates([" a", " b"], [0.25, 0.5])
+    (axes,) = drawn.axes
+    assert set(map(look, axes.patches)) == {(GREY, "")}
+    printed = [text.get_text() for text in axes.texts]
+    assert printed == ["0.2500", "0.5000"]
+    assert "likeliest: '␣b' with probability 0.5000" in drawn.description
+
+
 def test_head_map():
     axes, *scale = DRAW["head_map"]().axes
     assert not scale  # the numbers are in the cells

@@ -11,14 +11,13 @@ from torch.nn import functional as F
 
 import gptlib
 from classroom.checks.gpt_skeleton import (
-    DRAFT,
     ENTRIES,
     configuration,
-    corrected_configuration,
     described,
-    meant,
+    last_logits,
     skeleton,
 )
+from classroom.checks.guard import TASKS
 
 RIGHT = """
 class MySkeleton(nn.Module):
@@ -457,7 +456,10 @@ def test_an_exception_names_its_line_and_cause():
         ("last-position-only", ["(3, 31)", "(3, 5, 31)"]),
         ("vocabulary-width-swapped", ["(12, 31)", "(31, 12)", "tok_emb"]),
         ("head-bias", ["31", "bias"]),
-        ("positions-wrong-device", ["another device", "(5,)", "CPU"]),
+        (
+            "positions-wrong-device",
+            ["another device", "(5,)", "CPU", "device=in_idx.device."],
+        ),
         ("dropout-unused", ["40%"]),
         ("wrong-drop-rate", ["0.4", "10%"]),
     ],
@@ -466,6 +468,7 @@ def test_messages_hold_what_matters(name, words):
     source = next(source for n, source in WRONG if n == name)
     message = skeleton(made(source)).message
     assert [word for word in words if word not in message] == [], message
+    assert "buffer" not in message  # notebook 01 says nothing of them
 
 
 def test_no_cause_is_made_up():
@@ -505,10 +508,6 @@ def my_configuration():
         "qkv_bias": True,
     }
 """
-FIXED = """
-def my_corrected_configuration(draft):
-    return draft | {"vocab_size": 50257, "n_heads": 20, "drop_rate": 0.05}
-"""
 IN_PLACE = """
 def my_configuration():
     GPT_CONFIG_124M.update(vocab_size=50260, context_length=640, emb_dim=896,
@@ -523,12 +522,6 @@ def new(*pairs):
     return configuration(made(source, "my_configuration"))
 
 
-def fixed(*pairs):
-    source = changed(*pairs, source=FIXED)
-    name = "my_corrected_configuration"
-    return corrected_configuration(made(source, name))
-
-
 @pytest.mark.parametrize(
     "name, words, pairs",
     [
@@ -537,7 +530,7 @@ def fixed(*pairs):
         ("vocabulary-wrong", "is 3.", [("50260", "3")]),
         ("vocabulary-wrong", "1 more", [("50260", "50261")]),
         ("numbers-for-rows", "573440", [("640", "573_440")]),
-        ("columns-for-rows", "896", [("640", "896")]),
+        ("columns-for-rows", "does it have", [("640", "896")]),
         ("context-wrong", "746", [("640", "573440 // 768")]),
         ("context-wrong", "row", [("640", "11")]),
         ("as-in-gpt2", "1024", [("640", "1024")]),
@@ -547,7 +540,7 @@ def fixed(*pairs):
         ("head-width-for-count", "n_heads is 64", [("14", "64")]),
         ("heads-wrong", "n_heads is 16", [("14", "16")]),
         ("heads-wrong", "n_heads is 0", [("14", "0")]),
-        ("blocks-for-heads", "20", [("14", "20")]),
+        ("blocks-for-heads", "does each have", [("14", "20")]),
         ("heads-for-blocks", "14", [('s": 20', 's": 14')]),
         ("blocks-wrong", "19", [('s": 20', 's": 19')]),
         ("kept-for-dropped", "0.85", [("0.15", "0.85")]),
@@ -669,101 +662,144 @@ def my_configuration():
     assert "should it read" not in message, message
 
 
+def test_the_described_model_can_be_built():
+    gptlib.check_config({entry: described(entry) for entry in ENTRIES})
+
+
+@pytest.mark.parametrize("value", ["'15%'", "[0.15]"])
+def test_a_wrong_type_is_told_once(value):
+    result = new(("0.15", value), ("True", "False"))
+    assert result.mistake == "wrong-type"
+    assert result.message.count(value) == 1, result
+    assert "either: qkv_bias" in result.message
+
+
+# --- the last position's logits ---------------------------------------------
+
+BY_HAND = """
+def my_last_logits(ids, tok, pos, head):
+    place = len(ids) - 1
+    x = tok[ids[place]] + pos[place]
+    return head @ x
+"""
+TOKEN, PLACE, LOGITS = "tok[ids[place]]", "pos[place]", "head @ x"
+ALL = "(tok[ids] + pos[: len(ids)])"
+
+
+def hand(*pairs):
+    source = changed(*pairs, source=BY_HAND)
+    return last_logits(made(source, "my_last_logits"))
+
+
 @pytest.mark.parametrize(
     "name, words, pairs",
     [
-        ("highest-id-for-count", "end marker", [("50257", "50256")]),
-        ("vocabulary-wrong", "50258", [("50257", "50258")]),
-        ("heads-left", "n_heads is 24", [("20", "24")]),
-        ("heads-wrong", "n_heads is 32", [("20", "32")]),
-        ("head-width-for-count", "64", [("20", "64")]),
-        ("blocks-for-heads", "36", [("20", "36")]),
-        ("width-changed", "emb_dim is 1536",
-         [('"n_heads": 20', '"emb_dim": 1536, "n_heads": 24')]),
-        ("blocks-changed", "24",
-         [('"n_heads"', '"n_layers": 24, "n_heads"')]),
-        ("context-changed", "2048",
-         [('"n_heads"', '"context_length": 2048, "n_heads"')]),
-        ("qkv-bias-changed", "True",
-         [('"n_heads"', '"qkv_bias": True, "n_heads"')]),
-        ("percent-for-share", "is 5.", [("0.05", "5")]),
-        ("kept-for-dropped", "0.95", [("0.05", "0.95")]),
-        ("tenths-for-hundredths", "0.5", [("0.05", "0.5")]),
-        ("drop-rate-off", "is 0.", [("0.05", "0.0")]),
-        ("drop-rate-wrong", "0.005", [("0.05", "0.005")]),
-        ("drop-rate-wrong", "one value in ten", [("0.05", "0.2")]),
-        ("returns-none", "`update`",
-         [("draft | ", "draft.copy().update("), ("0.05}", "0.05})")]),
-        ("config-changed", "draft",
-         [("    return", "    del draft['drop_rate']\n    return")]),
-        ("not-repeatable", "50257 after a first call and 50258",
-         [("def ", "seen = []\ndef "),
-          ("50257", "50256 + len(seen)"),
-          ("    return", "    seen.append(1)\n    return")]),
-        ("as-in-gpt2", "0.1", [("0.05", "0.1")]),
-        ("float-size", "20.0", [("20", "1280 / 64")]),
-        ("wrong-type", "'0.05'", [("0.05", "'0.05'")]),
-        ("wrong-keys", "lacks", [("draft | ", "")]),
-        ("wrong-keys", "'heads'", [('"n_heads"', '"heads"')]),
-        ("config-changed", "draft", [
-            ("return draft |", "draft.update("), ("0.05}", "0.05})\n"
-             "    return draft")]),
-        ("config-changed", "draft", [
-            ("    return", "    draft['drop_rate'] = 0.05\n    return")]),
-        ("config-changed", "draft", [
-            ("return draft |", "draft['vocab_size'] += 1\n    return draft |"),
-            ('"vocab_size": 50257, ', "")]),
-        ("returns-none", "None", [("return ", "")]),
-        ("wrong-signature", "my_corrected_configuration(draft)",
-         [("(draft)", "()"), ("draft |", "dict(a=1) |")]),
+        ("first-position-read", "first position", [("len(ids) - 1", "0")]),
+        ("first-position-read", "first position",
+         [(LOGITS, f"({ALL} @ head.T)[0]")]),
+        ("first-position-read", "first token", [(TOKEN, "tok[ids][0]")]),
+        ("positions-constant", "first position", [(PLACE, "pos[0]")]),
+        ("position-embedding-unused", "alone", [(f" + {PLACE}", "")]),
+        ("token-embedding-unused", "alone", [(f"{TOKEN} + ", "")]),
+        ("positions-from-token-ids", "token's ID",
+         [(PLACE, "pos[ids][place]")]),
+        ("positions-off-by-one", "start at 1", [(PLACE, "pos[len(ids)]")]),
+        ("positions-off-by-one", "start at -1",
+         [(PLACE, "pos[len(ids) - 2]")]),
+        ("positions-from-the-end", "last row", [(PLACE, "pos[-1]")]),
+        ("positions-of-full-context", "How many tokens",
+         [(LOGITS, "((tok[ids] + pos) @ head.T)[-1]")]),
+        ("tokens-by-position", "token's ID", [(TOKEN, "tok[place]")]),
+        ("tokens-by-position", "token's ID", [(TOKEN, "tok[-1]")]),
+        ("head-not-transposed", "RuntimeError", [(LOGITS, "x @ head")]),
+        ("head-not-transposed", "other way", [(LOGITS, "head.T @ x")]),
+        ("product-not-added-up", "(7, 4)", [(LOGITS, "x * head")]),
+        ("tied-head", "token table", [(LOGITS, "tok @ x")]),
+        ("head-unused", "(4,)", [(LOGITS, "x")]),
+        ("softmax-on-logits", "softmax",
+         [(LOGITS, "torch.softmax(head @ x, dim=0)")]),
+        ("softmax-on-logits", "softmax",
+         [(LOGITS, "(head @ x).exp() / (head @ x).exp().sum()")]),
+        ("all-positions-returned", "(3, 7)", [(LOGITS, f"{ALL} @ head.T")]),
+        ("returns-ids", "all logits", [(LOGITS, "(head @ x).argmax()")]),
+        ("returns-ids", "shape ()", [(LOGITS, "int((head @ x).argmax())")]),
+        ("embeddings-multiplied", "product", [(" + pos", " * pos")]),
+        ("positions-subtracted", "subtracted", [(" + pos", " - pos")]),
+        ("ids-as-numbers", "a name", [(TOKEN, "ids[place]")]),
+        ("averaged-over-positions", "neighbor",
+         [(LOGITS, f"({ALL} @ head.T).mean(0)")]),
+        ("averaged-over-positions", "neighbor",
+         [(LOGITS, f"({ALL} @ head.T).sum(dim=0)")]),
+        ("extra-axis", "(1, 7)",
+         [(TOKEN, "tok[ids[-1:]]"), (LOGITS, "x @ head.T")]),
+        ("size-hardcoded", "two tokens", [(PLACE, "pos[1]")]),
+        ("size-hardcoded", "two tokens", [("len(ids) - 1", "1")]),
+        ("size-hardcoded", "two tokens",
+         [(LOGITS, "(tok[ids[1]] + pos[1]) @ head.T")]),
+        ("size-hardcoded", "three tokens",
+         [(LOGITS, "torch.stack([head[i] @ x for i in range(3)])")]),
+        ("size-hardcoded", "two numbers",
+         [(LOGITS, "head[:, 0] * x[0] + head[:, 1] * x[1]")]),
+        ("position-embedding-unused", "second mistake",
+         [(f" + {PLACE}", ""), (LOGITS, "(head @ x).softmax(-1)")]),
+        ("wrong-values", "by hand", [(LOGITS, "head @ x + 1")]),
+        ("wrong-shape", "(2,)", [(LOGITS, "(head @ x)[-2:]")]),
+        ("wrong-type", "list", [(LOGITS, "(head @ x).tolist()")]),
+        ("exception", "size",
+         [(LOGITS, f"head @ torch.cat([{TOKEN}, {PLACE}])")]),
+        ("exception", "NameError", [(LOGITS, "head @ y")]),
+        ("returns-none", "return", [("return ", "")]),
+        ("wrong-signature", "my_last_logits(ids, tok, pos, head)",
+         [(", head)", ")"), (LOGITS, "tok @ x")]),
+        ("input-overwritten", "+=",
+         [(f"{TOKEN} + {PLACE}", f"{TOKEN}\n    x += {PLACE}")]),
+        ("not-repeatable", "second",
+         [("def ", "seen = []\ndef "), (LOGITS, "head @ x + len(seen) // 5"),
+          ("    place", "    seen.append(1)\n    place")]),
     ],
 )  # fmt: skip
-def test_each_wrong_correction_is_named(name, words, pairs):
-    result = fixed(*pairs)
+def test_each_wrong_way_to_the_logits_is_named(name, words, pairs):
+    result = hand(*pairs)
     assert (result.status, result.mistake) == ("failed", name), result
-    assert words in result.message
+    assert words in result.message, result
 
 
 @pytest.mark.parametrize(
     "body",
     [
-        'return draft | {"vocab_size": 50257, "n_heads": 20, '
-        '"drop_rate": 0.05}',
-        'return {**draft, "vocab_size": 50257, "n_heads": 20, '
-        '"drop_rate": 5 / 100}',
-        "return dict(draft, vocab_size=50257, n_heads=1280 // 64, "
-        "drop_rate=1 / 20)",
-        'new = draft.copy()\n    new["n_heads"] = draft["emb_dim"] // 64\n'
-        '    new["drop_rate"] /= 100\n    new["vocab_size"] += 1\n'
-        "    return new",
-        "import copy\n    new = copy.deepcopy(draft)\n"
-        "    new.update(vocab_size=gptlib.gpt2_tokenizer().n_vocab,\n"
-        "               n_heads=20, drop_rate=1 - 0.95)\n    return new",
-        "import numpy as np\n    return draft | {'n_heads': np.int32(20),\n"
-        "        'vocab_size': np.int64(50257), 'drop_rate': np.float32(.05)}",
-        "from collections import ChainMap\n    return ChainMap(\n"
-        "        dict(vocab_size=50257, n_heads=20, drop_rate=0.05), draft)",
-        "large = gptlib.GPT2_CONFIGS['gpt2-large (774M)']\n"
-        "    return large | {'drop_rate': 0.05}",
+        "return head @ (tok[ids[-1]] + pos[len(ids) - 1])",
+        f"return ({ALL} @ head.T)[-1]",
+        f"return F.linear({ALL}[-1], head)",
+        "hot = F.one_hot(ids, len(tok)).float()\n"
+        "    x = hot @ tok + pos[: ids.numel()]\n"
+        "    return torch.einsum('te,ve->tv', x, head)[-1]",
+        "x = [t + p for t, p in zip(tok[ids[-1]].tolist(),\n"
+        "                           pos[len(ids) - 1].tolist())]\n"
+        "    return torch.tensor([sum(w * v for w, v in zip(row, x))\n"
+        "                         for row in head.tolist()])",
+        "x = tok[ids[-1]].clone()\n    x += pos[ids.shape[0] - 1]\n"
+        "    return (head * x).sum(dim=-1)",
+        "x = F.embedding(ids, tok) + F.embedding(torch.arange(len(ids)), pos)"
+        "\n    return torch.matmul(x, head.mT)[-1, :]",
+        "x = tok.double()[ids[-1]] + pos.double()[: len(ids)][-1]\n"
+        "    return x @ head.double().T",
     ],
 )
-def test_right_corrections_pass(body):
-    name = "my_corrected_configuration"
-    answer = made(f"def {name}(draft):\n    {body}", name)
-    result = corrected_configuration(answer)
+def test_right_ways_to_the_logits_pass(body):
+    source = f"def my_last_logits(ids, tok, pos, head):\n    {body}"
+    result = last_logits(made(source, "my_last_logits"))
     assert result.status == "passed", result
 
 
-def test_the_draft_describes_no_model_and_the_answers_do():
-    with pytest.raises(ValueError, match="drop_rate"):
-        gptlib.check_config(DRAFT)
-    for solution in (described, meant):
-        gptlib.check_config({entry: solution(entry) for entry in ENTRIES})
+def test_no_message_on_logits_holds_the_answer():
+    for mistake in TASKS["last_logits"].mistakes:
+        for answer in ("len(ids) - 1", "tok[ids", "pos[", "head @", "head.T"):
+            assert answer not in mistake.says
 
 
 def test_stub_functions_are_not_attempted():
     for body in ("raise NotImplementedError", "...", "pass", '"""Not yet."""'):
-        source = f"def f():\n    {body}\ndef g(draft):\n    {body}"
+        head = "def g(ids, tok, pos, head):"
+        source = f"def f():\n    {body}\n{head}\n    {body}"
         assert configuration(made(source, "f")).status == "not attempted"
-        corrected = corrected_configuration(made(source, "g"))
-        assert corrected.status == "not attempted"
+        assert last_logits(made(source, "g")).status == "not attempted"
