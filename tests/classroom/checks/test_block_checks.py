@@ -950,6 +950,17 @@ def test_a_configuration_that_lacks_keys_is_handed_on(check, init):
     assert 'drop_rate, qkv_bias.")' in result.message
 
 
+@pytest.mark.parametrize(("check", "init"), [
+    (drop_rates, RATES.replace(KNOWN, "GPT_CONFIG_124M")),
+    (transformer_block, INIT.replace("rward(cfg)", "rward(GPT_CONFIG_124M)")),
+])  # fmt: skip
+def test_a_part_of_gptlib_is_not_sent_to_its_own_check(check, init):
+    result = check(made(PRE, init))
+    assert result.mistake == "feed-forward-wrong"
+    assert "Look at what it is built with." in result.message
+    assert "checks.feed_forward" not in result.message
+
+
 @pytest.mark.parametrize(
     ("name", "forward"),
     [
