@@ -657,10 +657,11 @@ def draw_attention(picture, weights, tokens):
     weights, names = array(weights), [visible(token) for token in tokens]
     n = len(names)
     last = weights[-1].argmax()
+    place = f" at position {last}" if names.count(names[last]) > 1 else ""
     count = f"{n} token{'s' if n > 1 else ''}"
     picture.description = (
         f"Attention weights of {count}; the last, "
-        f"'{names[-1]}', looks most at '{names[last]}' with weight "
+        f"'{names[-1]}', looks most at '{names[last]}'{place} with weight "
         f"{digits(weights[-1, last])}."
     )
     axes = picture.subplots()

@@ -372,6 +372,11 @@ def _built(answer, call, configure, attention=TINY, shortcuts=TINY, **changes):
     try:
         block = construct(answer, cfg, call=call)
     except KeyError as error:
+        if "drop_rate" not in cfg:  # then it is not what was meant
+            error.args = tuple(
+                str(told).replace(" (did you mean 'drop_rate'?)", "")
+                for told in error.args
+            )
         text = str(error)
         raise rescued(error, [
             (lambda: text == "'drop_rate'", "old-key",
@@ -380,6 +385,9 @@ def _built(answer, call, configure, attention=TINY, shortcuts=TINY, **changes):
             (lambda: "has unknown" in text, "unknown-keys-handed-on",
              "A part of gptlib was given the separate rates and refuses "
              "them. Hand it a configuration of the seven keys it knows."),
+            (lambda: "configuration lacks" in text, "keys-not-handed-on",
+             "A part of gptlib was given too few keys. Hand it a "
+             "configuration of the seven keys it knows."),
         ]) from error  # fmt: skip
     return randomized(block)
 
@@ -535,10 +543,12 @@ def _check_values(name, part):
     seen = "gives other values than it should with its parameters"
     if count(part) != size:
         seen = f"has {count(part)} parameters at width 12; expected {size}"
+    more = f"; checks.{check} tells you more"
+    if type(part).__module__.startswith("gptlib"):
+        more = ""  # that check passes the class itself
     raise Mistake(
         f"{kind}-wrong",
-        f"Your block's {name} {seen}. Look at what it is built with; "
-        f"checks.{check} tells you more.",
+        f"Your block's {name} {seen}. Look at what it is built with{more}.",
     )
 
 

@@ -323,8 +323,9 @@ def _look_at_settings(layer, mask, block, tokens):
         at = int((output - expected).abs().argmax())
         return (
             "other-activation",
-            f"Your layer's activation makes {number(output[at], 6)} of "
-            f"{number(x[at])}; the block's makes {number(expected[at], 6)}.",
+            f"Your layer's activation turns {number(x[at])} into "
+            f"{number(output[at], 6)}; the block's into "
+            f"{number(expected[at], 6)}.",
         )
     for norm in (layer.norm1, layer.norm2):
         if norm.eps != 1e-5:

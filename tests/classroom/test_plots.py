@@ -595,6 +595,12 @@ def test_attention_map():
         assert contrast(text.get_color(), fill) >= 4.5
 
 
+def test_attention_map_tells_equal_tokens_apart():
+    weights = np.array([[1, 0, 0], [0.5, 0.5, 0], [0.1, 0.6, 0.3]])
+    told = plots.attention_map(weights, [" no"] * 3).description
+    assert "'␣no', looks most at '␣no' at position 1 with weight 0.6" in told
+
+
 def test_attention_map_shows_a_forgotten_mask():
     axes = plots.attention_map(np.full((3, 3), 1 / 3), TOKENS).axes[0]
     assert not axes.images[0].get_array().mask.any()

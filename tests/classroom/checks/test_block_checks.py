@@ -928,6 +928,39 @@ def test_wrong_rates(name, init):
     assert_wrong(drop_rates, made(PRE, init), name)
 
 
+KNOWN = "{k: cfg.get(k, 0.0) for k in GPT_CONFIG_124M}"
+
+
+def test_a_key_that_the_task_removed_is_not_suggested():
+    result = drop_rates(made(PRE, RATES.replace(KNOWN, "cfg")))
+    assert "unknown 'drop_rate_emb', 'drop_rate_attn'" in result.message
+    assert "did you mean" not in result.message
+
+
+@pytest.mark.parametrize(
+    ("check", "init"),
+    [(drop_rates, RATES.replace(KNOWN, "cfg")), (transformer_block, INIT)],
+)
+def test_a_configuration_that_lacks_keys_is_handed_on(check, init):
+    few = '{"emb_dim": cfg["emb_dim"]}'
+    init = init.replace("FeedForward(cfg)", f"FeedForward({few})")
+    result = check(made(PRE, init))
+    assert result.mistake == "keys-not-handed-on"
+    assert "configuration of the seven keys" in result.message
+    assert 'drop_rate, qkv_bias.")' in result.message
+
+
+@pytest.mark.parametrize(("check", "init"), [
+    (drop_rates, RATES.replace(KNOWN, "GPT_CONFIG_124M")),
+    (transformer_block, INIT.replace("rward(cfg)", "rward(GPT_CONFIG_124M)")),
+])  # fmt: skip
+def test_a_part_of_gptlib_is_not_sent_to_its_own_check(check, init):
+    result = check(made(PRE, init))
+    assert result.mistake == "feed-forward-wrong"
+    assert "Look at what it is built with." in result.message
+    assert "checks.feed_forward" not in result.message
+
+
 @pytest.mark.parametrize(
     ("name", "forward"),
     [

@@ -1,6 +1,7 @@
 """The check of notebook 05's referee knows right layers and wrong ones."""
 
 import copy
+import re
 import textwrap
 
 import pytest
@@ -211,6 +212,13 @@ def test_wrong_answers(name, answer):
     result = torch_referee(answer)
     assert (result.status, result.mistake) == ("failed", name), result
     assert len(result.message) > 40
+
+
+def test_what_an_activation_turns_a_number_into():
+    message = torch_referee(dict(WRONG)["other-activation"]).message
+    number = r"-?\d+\.\d+"
+    told = f"turns {number} into {number}; the block's into {number}\\."
+    assert re.search(f"activation {told}", message), message
 
 
 def test_a_right_layer_for_one_kind_of_biases_alone():
