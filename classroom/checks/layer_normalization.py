@@ -220,6 +220,10 @@ LAYER_MISTAKES = [
           "This fits distances under the root that are not squared.",
           {VAR: "(x - mean).abs().mean(-1, True)"},
           {VAR: "(x - mean).mean(-1, True)"}),
+    known("square-of-mean",
+          "This fits the square of the distances' mean, which is 0. Expected "
+          "the mean of their squares: which of the two comes first?",
+          {VAR: "(x - mean).mean(-1, keepdim=True).square()"}),
     *MISPLACED_EPS,
     *SCALE,
     known("scale-before-normalizing",

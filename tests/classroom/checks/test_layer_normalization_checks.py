@@ -162,6 +162,10 @@ WRONG_FORWARDS = [
         "var + self.eps", "(x - mean).abs().mean(-1, True)")),
     ("square-missing", spreads("var = (x - mean).mean(-1, keepdim=True)")),
     ("square-missing", spreads("var = (x - mean).abs().mean(-1, True)")),
+    ("square-of-mean", spreads(
+        "var = (x - mean).mean(-1, keepdim=True).square()")),
+    ("square-of-mean", spreads(
+        "var = ((x - mean).sum(-1, keepdim=True) / x.shape[-1]) ** 2")),
     ("not-normalized", "return self.scale * x + self.shift"),
     ("not-normalized", "return x"),
     ("input-overwritten", "mean = x.mean(-1, keepdim=True)\nx -= mean\n"
