@@ -1,5 +1,6 @@
 """Checks of notebook 02: layer norm, RMSNorm, and a test for such norms."""
 
+import copy
 from functools import partial
 from itertools import combinations
 
@@ -20,7 +21,7 @@ from classroom.checks.modules import (
 )
 from classroom.checks.ready_made import check_written_out
 from classroom.checks.result import Mistake
-from classroom.checks.tensors import number, same
+from classroom.checks.tensors import difference, number, same
 
 WIDTH = 5
 # Far from 1 and 0, and of both signs: forgotten or misplaced, they show.
@@ -353,6 +354,7 @@ def layer_norm(cls):
     compare(module, LAYER_NORM, probes, [reading], rescues=_single_row(module))
     check_written_out(module, AXES[3], TORCHS_OWN, "means and a root")
     check_manners(module, [probe.x for probe in probes])
+    _check_cancellation(module, reading)
     _check_other_width(cls, LAYER_NORM, reading)
     return (
         "inputs with 1, 2, 3 and 4 axes agree with the reference to 4 digits. "
@@ -585,6 +587,29 @@ def _check_other_width(cls, task, reading):
             f"It is right for emb_dim={WIDTH}, but not for emb_dim={width}. "
             "Is there a number in your code that should follow emb_dim?",
         )
+
+
+def _check_cancellation(module, reading):
+    """Rows far from 0: float32 is left with few digits of what differs."""
+    x = torch.tensor([[0.0, 2, -1, 1, -2], [1, -2, 2, 0, -1]]) + 10_000
+    expected = normalized(x, **reading)
+    output = module.eval()(x.clone())
+    if same(output, expected, atol=0.05):  # sums round in several ways
+        return
+    seen = f"Of rows from 9998 to 10002: {difference(output, expected)}"
+    exact = copy.deepcopy(module).double()(x.double())
+    if not same(exact, expected, atol=0.05):
+        raise Mistake(
+            "wrong-values",
+            f"{seen} Rows that lie closer to 0 are right.",
+        )
+    raise Mistake(
+        "cancellation",
+        f"{seen} In float64, with twice the digits, it is right. So digits "
+        "get lost, as in the mean of the squares minus the squared mean: of "
+        "two huge numbers, float32 keeps none for what they differ by. "
+        "Subtract the mean first, then square.",
+    )
 
 
 # --- faulty norms ----------------------------------------------------------

@@ -166,6 +166,13 @@ WRONG_FORWARDS = [
         "var = (x - mean).mean(-1, keepdim=True).square()")),
     ("square-of-mean", spreads(
         "var = ((x - mean).sum(-1, keepdim=True) / x.shape[-1]) ** 2")),
+    ("cancellation", spreads(
+        "var = (x * x).mean(-1, keepdim=True) - mean ** 2")),
+    ("cancellation", spreads(
+        "var = x.square().mean(-1, True) - x.mean(-1, True).square()\n"
+        "var = var.clamp(min=0)")),
+    ("wrong-values", spreads(
+        "var = x.clamp(max=99).var(-1, keepdim=True, correction=0)")),
     ("not-normalized", "return self.scale * x + self.shift"),
     ("not-normalized", "return x"),
     ("input-overwritten", "mean = x.mean(-1, keepdim=True)\nx -= mean\n"
@@ -342,8 +349,11 @@ RIGHT = {
         "var = centered.square().mean(dim=-1, keepdim=True)\n"
         "return self.scale * centered / torch.sqrt(var + self.eps)"
         " + self.shift")),
-    "mean of squares": written(INIT, spreads(
-        "var = (x * x).mean(-1, keepdim=True) - mean ** 2")),
+    "mean of squares, in float64": written(INIT, (
+        "z = x.double()\nm = z.mean(-1, keepdim=True)\n"
+        "v = (z * z).mean(-1, keepdim=True) - m**2\n"
+        "return (self.scale * (z - m) / (v + 1e-5).sqrt() + self.shift)"
+        ".to(x.dtype)")),
     "einsum": written(INIT, spreads(
         "c = x - mean\nvar = torch.einsum('...d,...d->...', c, c)[..., None]"
         " / x.size(-1)")),
@@ -710,6 +720,16 @@ def test_an_exception_names_line_and_cause(tmp_path, init, forward, line):
             ["n - 1", "second mistake", "Are both used"],
         ),
         ("return x * 0.3", ["(2, 3, 5)", "expected"]),
+        (
+            spreads("var = x.square().mean(-1, True) - mean.square()"),
+            ["9998 to 10002", "float64", "Subtract the mean first"],
+        ),
+        (
+            spreads(
+                "var = x.clamp(max=99).var(-1, correction=0, keepdim=True)"
+            ),
+            ["9998 to 10002", "closer to 0 are right"],
+        ),
     ],
 )
 def test_the_message_says_what_was_seen(forward, words):
