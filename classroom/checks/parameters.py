@@ -721,4 +721,9 @@ def _unknown_depth(case, outcome, right):
         )
     if outcome.result < right.result:
         return "too-few-blocks", "More would fit: what is too much?"
+    if right.result == 0:
+        return "too-many-blocks", (
+            "Not even one block fits. What does your rounding make of a "
+            "negative number?"
+        )
     return "too-many-blocks", "They do not fit: what is left out?"

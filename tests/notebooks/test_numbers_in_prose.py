@@ -15,12 +15,15 @@ UNITS = 1, 1e3, 1e6
 NUMBER = re.compile(r"(?<![\w.,])\d[\d_,]*(?:\.\d+)?(?![\w%])")
 # What no cell holds: the text works it out before the reader, or quotes it.
 WORKED_OUT = {
-    "01": "2,048 0.2506 1,023 573,440 896",  # examples, a softmax, exercise 2
+    "01": "2,048 0.2506 1,023 573,440 896 "  # examples, a softmax, exercise 2
+    "312 3290 26081 582 5,232 7.39 "  # MB, IDs, a count and e² on paper
+    "117 175 1,411 355 665",  # as published, and their ratio
     "02": "4,096 6,144 1,536 38,400 1.41 124 767",  # products, √2, n − 1
     "03": "1.28",  # read off SiLU's curve in the explorer
-    "04": "221",  # 0.0257 / 0.000116
+    "04": "221 625",  # 0.0257 / 0.000116, 5⁴
     "05": "1,536",  # 2 × 768
-    "06": "652 1.414 7,152",  # MB of the model, √2, two models' difference
+    # MB of the model, √2, two models' difference, ln 101 + 1/6
+    "06": "652 1.414 7,152 4.78",
     "07": "2,048 4,194,304 7,085,568 52.2 "  # tables, and the map's shares
     "117 345 762 1,542 1,558 "  # as published
     "1,150 151 496 248 4,096 1,557,611,200",  # estimates, and the answers'

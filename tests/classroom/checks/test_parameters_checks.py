@@ -688,6 +688,8 @@ WRONG_DEPTHS = [
      [("    one", "    GPT2_CONFIGS.clear()\n    one")]),
     ("too-few-blocks", UPWARD, [("12 * d * d", "13 * d * d")]),
     ("too-many-blocks", UPWARD, [("12 * d * d", "8 * d * d")]),
+    ("too-many-blocks", DEPTH,
+     [("1 + room // per_block", "1 + int(room / per_block)")]),
     ("too-many-models", DEPTH,
      [("    one", "    for n in range(1, 400): count_parameters(cfg | "
        "{'n_layers': n})\n    one")]),
