@@ -33,10 +33,9 @@ WITHOUT_CHROMIUM = (
     "elsewhere `playwright install chromium`, or name one in CHROMIUM"
 )
 THEMES = ["JupyterLab Light", "JupyterLab Dark"]
-# Rules that JupyterLab itself breaks, and where (anywhere if empty). It gives
-# a picture in an output no alternative text, though its metadata has one, and
-# its themes set links apart from other text by colour only.
-JUPYTERLABS = [("image-alt", ".jp-RenderedImage"), ("link-in-text-block", "")]
+# Rules that JupyterLab itself breaks, and where (anywhere if empty): its
+# themes set links apart from other text by colour only.
+JUPYTERLABS = [("link-in-text-block", "")]
 FOCUSABLE = ".noUi-handle, button, input"
 # In a message from the kernel; the second is what each JupyterLab asks of
 # a kernel that has imported no ipywidgets yet.
@@ -262,8 +261,8 @@ class Explorer:
             return [
                 ["ArrowUp"],
                 ["ArrowDown"],
-                ["ControlOrMeta+a", "7", "Enter"],
                 ["End", "0", "0", "0", "0", "Enter"],
+                ["ControlOrMeta+a", "7", "Enter"],
             ]
         if kind == "text":
             return [

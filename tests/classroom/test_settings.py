@@ -1,6 +1,7 @@
 """What is saved of an explorer: its picture, which outlives the kernel."""
 
 import copy
+import json
 import re
 import subprocess
 import sys
@@ -62,3 +63,9 @@ def test_the_server_of_this_environment_does_so():
     lines = re.findall(r"classroom\.settings .*", told.stdout + told.stderr)
     enabled, valid = lines
     assert "enabled" in enabled and "OK" in valid
+
+
+def test_jupyterlab_of_this_environment_names_pictures():
+    place = Path(sys.prefix, "share/jupyter/labextensions/gpt-part-by-part")
+    about = json.loads((place / "package.json").read_text("utf-8"))
+    assert (place / about["jupyterlab"]["_build"]["load"]).is_file()
