@@ -8,7 +8,7 @@ import pytest
 from lab import NAMES, THEMES, Notebook, answers, saved_pictures
 
 # What can be set to something impossible, told in the explorer.
-REFUSING = ("01", "04", "05", "06")
+REFUSING = ("01", "04", "05", "06", "08")
 BARE_LINE = """
 from classroom.explore.explorer import Explorer, slider
 from classroom.picture import Picture
@@ -20,6 +20,19 @@ def draw(end):
 
 Explorer(draw, {"end": slider("end", 1, 1, 40)})
 """
+SIZES = {
+    "laptop": (1366, 768),
+    "tablet": (820, 1180),
+    "phone": (390, 844),
+    "laptop at 200 %": (683, 384),
+}
+MEASURE = """() => {
+  const box = document.querySelector('.gpt-explorer');
+  const tracks = [...box.querySelectorAll('.noUi-base')];
+  return {
+    height: box.offsetHeight,
+    tracks: tracks.map((track) => track.offsetWidth),
+    sideways: box.scrollWidth > box.clientWidth }; }"""
 PICTURES = ".jp-RenderedMarkdown img, .jp-OutputArea-output img"
 
 
@@ -73,6 +86,13 @@ def test_it_runs(notebook):
     notebook.check()
 
 
+def test_a_screen_reader_is_told_what_pictures_show(notebook):
+    alts = notebook.page.eval_on_selector_all(
+        ".jp-RenderedImage img", "(pictures) => pictures.map((p) => p.alt)"
+    )
+    assert all(len(alt.split()) > 4 for alt in alts), alts
+
+
 def test_tab_reaches_every_control(explorer):
     assert explorer.unreached() == []
 
@@ -111,6 +131,22 @@ def test_how_long_a_bare_line_takes(run, speed):
     explorer = run(BARE_LINE).explorer()
     explorer.shown()
     speed("a bare line", explorer.milliseconds(explorer.sliders()[0], 20))
+
+
+def test_the_explorer_fits(notebook):
+    """Sliders that a finger can set; on a laptop all can be seen at once."""
+    page, before = notebook.page, notebook.page.viewport_size
+    notebook.command("application:toggle-left-area")
+    for device, (width, height) in SIZES.items():
+        page.set_viewport_size({"width": width, "height": height})
+        page.wait_for_timeout(300)  # a new layout
+        found = page.evaluate(MEASURE)
+        assert not found["sideways"], device
+        assert all(track >= 160 for track in found["tracks"]), (device, found)
+        if device == "laptop":
+            assert found["height"] <= 610, found
+    page.set_viewport_size(before)
+    notebook.command("application:toggle-left-area")
 
 
 @pytest.mark.parametrize("theme", THEMES)
