@@ -1,8 +1,13 @@
+import os
+
 import pytest
 import torch
 from common import TINY
 
 import gptlib
+
+if "PYTEST_XDIST_WORKER" in os.environ:
+    torch.set_num_threads(1)  # the other processor has the other tests
 
 
 @pytest.fixture
