@@ -835,9 +835,11 @@ def _sums(cls):
 def _sum_by_one(module, x):
     """The length of what is added, by the mean length of one contribution."""
     start, lengths = x, []
-    for scale, shift, weight, bias in _reading(module, "tanh")["layers"]:
-        read = F.layer_norm(x, x.shape[-1:], scale, shift)
-        out = F.gelu(F.linear(read, weight, bias), approximate="tanh")
+    for norm, linear in zip(
+        _norms(module.layers), _linears(module), strict=True
+    ):
+        read = F.layer_norm(x, x.shape[-1:], *norm)
+        out = F.gelu(F.linear(read, *linear), approximate="tanh")
         lengths.append(out.norm().item())
         x = x + out
     return (x - start).norm().item() / statistics.fmean(lengths)

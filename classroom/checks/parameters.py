@@ -627,7 +627,7 @@ CAPPED = (
     "Up to 50 blocks you are right, and not far above: is there a range that "
     "ends, or a number that rounds?",
 )
-MANY, PATIENCE = 10_000, 50_000  # tables that an answer may make for them all
+MANY, PATIENCE = 10_000, 40_000  # tables that an answer may make for them all
 DEPTH_FAULTS = [
     ("returns-none", "Does every path end in a return?",
      lambda depth: depth is None),

@@ -252,7 +252,7 @@ def test_a_gelu_with_a_hidden_fault_is_named(name, formula):
     "formula, words",
     [
         ("F.gelu(x)", ["exact form", "tanh form was asked for", "trained"]),
-        ("F.gelu(x)", ["gives 2.7928;", "expected 2.7933."]),
+        ("F.gelu(x)", ["2.8 your module gives", "expected"]),
         ("x", ["gives -6; expected 0.", "without any bend"]),
         ("torch.relu(x)", ["ReLU", "expected"]),
         (HALF.replace("0.044715", "0.04715"), ["0.04715", "0.044715"]),
