@@ -1,6 +1,5 @@
 """Controls, a picture and words about it: what all explorers share."""
 
-import base64
 import threading
 from html import escape
 from pathlib import Path
@@ -77,8 +76,9 @@ class Explorer(widgets.VBox):
         rows = [_row(*group) for group in groups.items()]
         super().__init__([*rows, view, _Page()])
         self.add_class("gpt-explorer")
+        self._drawn = None
         self._update()
-        self._saved = self.picture.value, self.description
+        self._first = self._drawn, self.description
 
     def _values(self):
         return {name: _value(c) for name, c in self._controls.items()}
@@ -92,6 +92,7 @@ class Explorer(widgets.VBox):
         try:
             picture = self._draw(**self._values())
             self.picture.value = picture.png()
+            self._drawn = picture
         except Exception as error:  # shown here, or it would be nowhere
             self._explain(error)
         else:
@@ -125,12 +126,12 @@ class Explorer(widgets.VBox):
 
     def _repr_mimebundle_(self, **kwargs):
         data = super()._repr_mimebundle_(**kwargs)
-        image, description = self._saved
+        picture, description = self._first
         data["text/plain"] = description
-        if not image:
+        if picture is None:
             return data
-        data["image/png"] = base64.b64encode(image).decode("ascii")
-        return data, {"image/png": {"alt": description}}
+        shown, look = picture._repr_mimebundle_()
+        return shown | data, look
 
 
 def slider(label, value, least, most, step=1):

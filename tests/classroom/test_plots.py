@@ -1,6 +1,7 @@
 """The figures show the numbers they are given, and say them in words."""
 
 import base64
+import io
 import itertools
 import pkgutil
 import subprocess
@@ -13,6 +14,7 @@ import pytest
 import torch
 from matplotlib.colors import to_hex, to_rgb
 from matplotlib.text import Text
+from PIL import Image
 
 from classroom import explore, plots
 from classroom.explore.attention import head_map
@@ -309,7 +311,27 @@ def test_it_shows_itself_as_a_png_with_its_description_as_alt(picture):
     assert set(data) == {"image/png", "text/plain"}
     assert base64.b64decode(data["image/png"]).startswith(b"\x89PNG\r\n")
     assert data["text/plain"] == picture.description
-    assert metadata == {"image/png": {"alt": picture.description}}
+    assert metadata["image/png"]["alt"] == picture.description
+
+
+@pytest.mark.parametrize("name", DRAW)
+def test_it_is_sharp_on_a_fine_screen_and_small_as_a_file(name):
+    """Each dot of the page gets two by two, in colours that look the same."""
+    picture, exact = DRAW[name](), DRAW[name]()
+    data, metadata = picture._repr_mimebundle_()
+    png = base64.b64decode(data["image/png"])
+    assert len(png) < 100_000
+    width = picture.get_figwidth()
+    assert abs(metadata["image/png"]["width"] - 100 * width) <= 1
+    exact.set_dpi(200)
+    sharp, exact = (
+        np.asarray(Image.open(io.BytesIO(png)).convert("RGB"), int)
+        for png in (png, exact.png())
+    )
+    assert abs(sharp.shape[1] - 200 * width) <= 1
+    assert (sharp[0, 0] == 255).all()
+    gap = np.abs(sharp - exact).max(axis=-1)
+    assert gap.mean() < 0.5 and (gap > 24).mean() < 0.001
 
 
 def test_it_is_white_and_at_most_nine_inches_wide(picture):
