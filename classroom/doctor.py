@@ -48,29 +48,6 @@ NOTEBOOK_GB = 1.0  # what the largest notebook takes beside `import torch`
 RUNTIME = "https://aka.ms/vs/17/release/vc_redist.x64.exe"
 # Settings of other people's that reach a notebook.
 SETTINGS = re.compile("PYTHON|MPL|MATPLOTLIB|IPYTHON")
-# A kernel's start, with its changes of the path, and what notebooks import.
-SETUP = """
-import sys
-from pathlib import Path
-
-if sys.path[0] in ("", str(Path.cwd())):
-    del sys.path[0]
-from ipykernel.kernelapp import IPKernelApp
-
-IPKernelApp().init_path()
-
-import torch
-from torch import nn
-from torch.nn import functional as F
-
-import gptlib
-from classroom import checks, explore, plots
-
-plots.activation_curves([0, 1], {"GELU": [0, 1]}).png()
-explore.explore_gelu()
-print(*{name.partition(".")[0] for name in sys.modules})
-"""
-
 # What torch is here, and what it takes: a line of JSON.
 IMPORT = """
 import json
@@ -96,6 +73,29 @@ found = {
     "disk": disk,
 }
 print(json.dumps(found))
+"""
+
+# A kernel's start, with its changes of the path, and what notebooks import:
+# IMPORT's line, and a line of the modules' names.
+SETUP = f"""
+import sys
+from pathlib import Path
+
+if sys.path[0] in ("", str(Path.cwd())):
+    del sys.path[0]
+from ipykernel.kernelapp import IPKernelApp
+
+IPKernelApp().init_path()
+{IMPORT}
+from torch import nn
+from torch.nn import functional as F
+
+import gptlib
+from classroom import checks, explore, plots
+
+plots.activation_curves([0, 1], {{"GELU": [0, 1]}}).png()
+explore.explore_gelu()
+print(*{{name.partition(".")[0] for name in sys.modules}})
 """
 
 
@@ -210,7 +210,7 @@ def check_home():
 
 def check_notebook():
     """Do a notebook's imports and pictures work where a kernel starts?"""
-    here = _set_up(NOTEBOOKS, os.environ)
+    here = _set_up_here()
     if here.returncode == 0:
         yield _complaint(here.stderr) or Finding(
             "What notebooks import and draw works in their folder"
@@ -220,7 +220,7 @@ def check_notebook():
         kept = {k: v for k, v in os.environ.items() if not SETTINGS.match(k)}
         clean = _set_up(empty, kept)
     if clean.returncode == 0:
-        names = {*clean.stdout.split()} - {*ROOMS}
+        names = {*clean.stdout.splitlines()[-1].split()} - {*ROOMS}
         found = list(_shadows(sorted(names), here.stderr))
         yield from found or [_settings(_reason(here))]
     else:  # the installation's fault, of which other checks may know more
@@ -385,21 +385,37 @@ def _findings(check):
 
 
 @functools.cache
+def _set_up_here():
+    return _set_up(NOTEBOOKS, os.environ)
+
+
+@functools.cache
 def _import_torch():
-    """A process of its own, which an import can end without an exception."""
-    return subprocess.run(
-        [sys.executable, "-c", IMPORT],
-        capture_output=True,
-        encoding="utf-8",
-        errors="replace",
-    )
+    """A process that has imported torch, or could not."""
+    if _set_up_here.cache_info().currsize:  # it is known already
+        here = _set_up_here()
+        if here.returncode == 0:
+            return here
+    return _run(IMPORT)
 
 
 def _facts(done):
     """What the process found; None if it could not import torch."""
     if done.returncode:
         return None
-    return json.loads(done.stdout.splitlines()[-1])
+    return json.loads(re.search("^{.*", done.stdout, flags=re.M)[0])
+
+
+def _run(code, **options):
+    """A process of its own: an import can end it without an exception."""
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        encoding="utf-8",
+        errors="replace",
+        **options,
+    )
 
 
 def _installed():
@@ -514,15 +530,7 @@ def _complaint(errors):
 
 
 def _set_up(folder, environment):
-    return subprocess.run(
-        [sys.executable, "-c", SETUP],
-        cwd=folder,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        encoding="utf-8",
-        errors="replace",
-    )
+    return _run(SETUP, cwd=folder, env=environment)
 
 
 def _reason(done):

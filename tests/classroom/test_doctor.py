@@ -39,6 +39,7 @@ def plain(monkeypatch, tmp_path_factory):
         monkeypatch.syspath_prepend(folder)
     monkeypatch.chdir(tmp_path_factory.mktemp("empty"))
     doctor._import_torch.cache_clear()
+    doctor._set_up_here.cache_clear()
 
 
 def torch_is(monkeypatch, **facts):
