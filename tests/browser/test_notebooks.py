@@ -122,7 +122,7 @@ def test_no_drag_leaves_a_stale_picture(explorer):
 
 
 def test_how_long_a_picture_takes(notebook, explorer, speed):
-    times = explorer.milliseconds(explorer.sliders()[0], presses=20)
+    times = explorer.milliseconds(explorer.sliders()[0], presses=12)
     speed(notebook.name, times)
 
 
@@ -130,7 +130,7 @@ def test_how_long_a_bare_line_takes(run, speed):
     """What the others compare with, whatever the machine is doing."""
     explorer = run(BARE_LINE).explorer()
     explorer.shown()
-    speed("a bare line", explorer.milliseconds(explorer.sliders()[0], 20))
+    speed("a bare line", explorer.milliseconds(explorer.sliders()[0], 12))
 
 
 def test_the_explorer_fits(notebook):
