@@ -82,24 +82,8 @@ def activation_curve(name, x, y, slope=None, unit=None, own=None):
         unit: its inputs and outputs, from the first step to the last.
     """
     x, y = array(x), array(y)
-    lowest = y.argmin()
-    description = (
-        f"{name} for x from {x[0]:g} to {x[-1]:g}: lowest value "
-        f"{digits(y[lowest])} at x = {x[lowest]:.2f}, "
-        f"{digits(y[-1])} at the right end."
-    )
-    if slope is not None:
-        slope = array(slope)
-        description += (
-            f" The derivative, dashed, lies between {digits(slope.min())} "
-            f"and {digits(slope.max())}."
-        )
-    if unit is not None:
-        description += f" {_told(*unit)}"
-        seen = [x[0] <= at <= x[-1] for at in unit[0]]
-        if not all(seen):
-            share = "Part" if any(seen) else "All"
-            description += f" {share} of its way lies outside this range of x."
+    slope = None if slope is None else array(slope)
+    description = _described(name, x, y, slope, unit)
     picture = Picture(6, 4, description, (0.8, 0.2, 0.65, 0.4))
     axes = picture.subplots()
     axes.axhline(0, color="black", lw=0.8)
@@ -123,6 +107,28 @@ def activation_curve(name, x, y, slope=None, unit=None, own=None):
     label_axes(axes, "input x", ylabel, name)
     axes.legend(loc="upper left")
     return picture
+
+
+def _described(name, x, y, slope, unit):
+    """What the picture shows, in words."""
+    lowest = y.argmin()
+    description = (
+        f"{name} for x from {x[0]:g} to {x[-1]:g}: lowest value "
+        f"{digits(y[lowest])} at x = {x[lowest]:.2f}, "
+        f"{digits(y[-1])} at the right end."
+    )
+    if slope is not None:
+        description += (
+            f" The derivative, dashed, lies between {digits(slope.min())} "
+            f"and {digits(slope.max())}."
+        )
+    if unit is not None:
+        description += f" {_told(*unit)}"
+        seen = [x[0] <= at <= x[-1] for at in unit[0]]
+        if not all(seen):
+            share = "Part" if any(seen) else "All"
+            description += f" {share} of its way lies outside this range of x."
+    return description
 
 
 def _value_and_slope(activation, x):

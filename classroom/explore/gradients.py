@@ -117,13 +117,7 @@ def gradient_levels(means, other, shortcut, summary, own=None):
         f"first layer, {_told(means[-1])} in the last. {sentence(marked)}:"
         f" {_told(other[0])} and {_told(other[-1])}."
     )
-    values = np.concatenate([means, other])
-    values = values[np.isfinite(values) & (values > 0)]
-    bottom, top = (pick(values, default=1) for pick in (min, max))
-    upright = len(means) > 6  # then the numbers take more room
-    room = (top / bottom * 100) ** (0.45 if upright else 0.15)
-    below = max(10, (top / bottom) ** 0.15)  # room for a number without bar
-    bottom, top = bottom / below, top * max(3, room)
+    bottom, top = _limits(np.concatenate([means, other]), len(means))
     picture = Picture(7, 4.2, description, (0.95, 0.1, 0.65, 0.4))
     axes = picture.subplots()
     look = COLORS["shortcut"] if shortcut else GREY, "" if shortcut else BEFORE
@@ -143,6 +137,41 @@ def gradient_levels(means, other, shortcut, summary, own=None):
     if own is not None:
         _triangles(axes, places, array(own), bottom, top)
     step = math.ceil(len(means) / 6)
+    _numbers(axes, means, heights, marks, (bottom, top), step)
+    axes.set_yscale("log")
+    axes.minorticks_off()
+    axes.set_yticks(*_powers_of_ten(bottom, top))
+    axes.set_ylim(bottom, top)
+    axes.set_xlim(0.4, len(means) + 0.6)
+    axes.set_xticks(places[::step])
+    label_axes(axes, "layer (1 reads the input)", "mean |gradient|, log scale")
+    pin_labels(axes, -0.1, -0.1)
+    columns = 2 if own is None else 3
+    picture.legend(loc="upper center", ncols=columns, frameon=False)
+    return picture
+
+
+def _upright(count):
+    """Whether the bars' numbers stand upright, which takes more room."""
+    return count > 6
+
+
+def _limits(values, count):
+    """Ends of the log axis, which leave room for the numbers."""
+    values = values[np.isfinite(values) & (values > 0)]
+    bottom, top = (pick(values, default=1) for pick in (min, max))
+    room = (top / bottom * 100) ** (0.45 if _upright(count) else 0.15)
+    below = max(10, (top / bottom) ** 0.15)  # room for a number without bar
+    return bottom / below, top * max(3, room)
+
+
+def _numbers(axes, means, heights, marks, limits, step):
+    """The mean of every `step`th bar, and of each that has no bar.
+
+    An upright number stands above its bar, else in it: wherever it hides no
+    mark.
+    """
+    (bottom, top), upright = limits, _upright(len(means))
     length = (top / bottom) ** 0.3  # from an upright number's foot to its end
     for n, mean in enumerate(means):
         without_bar = mean == 0 or not np.isfinite(mean)
@@ -150,7 +179,6 @@ def gradient_levels(means, other, shortcut, summary, own=None):
             continue
         foot, inside = min(heights[n], top / 2), False
         if upright and not without_bar:
-            # Above its bar, else in it: wherever it hides no mark.
             near = marks[max(0, n - 1) : n + 2]
             inside = ((near > foot / 1.5) & (near < foot * length)).any()
             hidden = ((near > foot / length) & (near < foot)).any()
@@ -167,17 +195,6 @@ def gradient_levels(means, other, shortcut, summary, own=None):
             fontsize=12,
             bbox=card("white"),
         )
-    axes.set_yscale("log")
-    axes.minorticks_off()
-    axes.set_yticks(*_powers_of_ten(bottom, top))
-    axes.set_ylim(bottom, top)
-    axes.set_xlim(0.4, len(means) + 0.6)
-    axes.set_xticks(places[::step])
-    label_axes(axes, "layer (1 reads the input)", "mean |gradient|, log scale")
-    pin_labels(axes, -0.1, -0.1)
-    columns = 2 if own is None else 3
-    picture.legend(loc="upper center", ncols=columns, frameon=False)
-    return picture
 
 
 def _triangles(axes, places, own, bottom, top):

@@ -94,43 +94,38 @@ def norm_histograms(before, after, limits, summary, own=None):
     panels = picture.subplots(2, 1)
     fills = (GREY, BEFORE), (COLORS["norm"], HATCHES["norm"])
     for axes, name, fill, end in zip(panels, rows, fills, limits, strict=True):
-        color, hatch = fill
-        values = rows[name][np.isfinite(rows[name])]
-        counts, edges = np.histogram(values, np.linspace(-end, end, 61))
-        axes.stairs(
-            100 * counts / rows[name].size,
-            edges,
-            fill=True,
-            color=color,
-            hatch=hatch,
-            ec="black",
-        )
-        axes.axvline(0, color="black", lw=0.8)
-        if name == "after":
-            axes.vlines(
-                [-1, 1],
-                0,
-                1,
-                color="black",
-                ls="--",
-                lw=1.5,
-                transform=axes.get_xaxis_transform(),
-            )
-        axes.set_xlim(-end, end)
-        axes.set_ylim(bottom=0)
-        axes.yaxis.set_major_locator(MaxNLocator(2))
-        axes.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5, 10]))
-        if not values.size:
-            axes.set_ylim(0, 1)
+        edges = np.linspace(-end, end, 61)
+        if not _histogram(axes, rows[name], edges, fill):
             nan = "every value is nan: 0 divided by 0"
             centre(axes, 0, 0.5, nan, bbox=card("white"))
             picture.description += f" Here {nan}."
         label_axes(axes, "", "% of values", f"{name}: {words[name]}")
         pin_labels(axes, -0.07, -0.26)
+    look = {"color": "black", "ls": "--", "lw": 1.5}
+    upright = panels[1].get_xaxis_transform()
+    panels[1].vlines([-1, 1], 0, 1, transform=upright, **look)
     panels[1].set_xlabel("value; dashed: −1 and 1")
     if own is not None:
         _outline(panels[1], array(own).ravel(), edges)
     return picture
+
+
+def _histogram(axes, values, edges, fill):
+    """Shares of the values between edges; how many have a place there."""
+    color, hatch = fill
+    finite = values[np.isfinite(values)]
+    counts, _ = np.histogram(finite, edges)
+    shares = 100 * counts / values.size
+    look = {"fill": True, "color": color, "hatch": hatch, "ec": "black"}
+    axes.stairs(shares, edges, **look)
+    axes.axvline(0, color="black", lw=0.8)
+    axes.set_xlim(edges[0], edges[-1])
+    axes.set_ylim(bottom=0)
+    axes.yaxis.set_major_locator(MaxNLocator(2))
+    axes.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5, 10]))
+    if not finite.size:
+        axes.set_ylim(0, 1)
+    return finite.size
 
 
 def _outline(axes, values, edges):
