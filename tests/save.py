@@ -6,7 +6,8 @@ Each named notebook (01 to 08, or all) is run in a new kernel, and its file
 written again. Where nothing changed, the file stays as it was, byte by byte:
 pictures that differ by the rounding of another processor, and times, which are
 never twice the same, are kept. One picture does follow the processor, that of
-05's cell `orders`: put it back if you did not mean to change it.
+05's cell `orders`: put it back if you did not mean to change it. In both pages
+for readers, minutes, exercises and cell numbers are set.
 """
 
 import argparse
@@ -45,6 +46,7 @@ def main():
         if path.name.startswith(tuple(numbers)):
             save(path)
         write_rows(path)
+        write_numbers(path)
 
 
 def save(path):
@@ -119,6 +121,20 @@ def write_rows(path):
         text = page.read_text(encoding="utf-8")
         text = re.sub(rf"(?m)^({old}$", rf"\g<1>{ends}", text)
         page.write_text(text, encoding="utf-8", newline="\n")
+
+
+def write_numbers(path):
+    """Beside the name of a cell to ask about, the number that it shows."""
+    page = NOTEBOOKS.parent / "INSTRUCTORS.md"
+    text = page.read_text(encoding="utf-8")
+    part = re.search(rf"(?ms)^## {path.name[:2]} · .*?(?=^## )", text)[0]
+    new = part
+    for cell in nbformat.read(path, as_version=4).cells:
+        if number := cell.get("execution_count"):
+            name = f"- `{cell.id}`"
+            old = rf"(?m)^{re.escape(name)}(?: \[\d+\])?:"
+            new = re.sub(old, f"{name} [{number}]:", new)
+    page.write_text(text.replace(part, new), encoding="utf-8", newline="\n")
 
 
 def minutes(notebook):

@@ -57,10 +57,13 @@ def test_each_question_is_asked_in_the_notebook(name):
         for before, cell in pairs
         if cell.cell_type == "code" and QUESTION.search(before.source)
     ]
-    named = re.findall(r"^- `([a-z0-9-]+)`: ", PARTS[name[:2]], flags=re.M)
+    line = r"^- `([a-z0-9-]+)` \[(\d+)\]: "
+    found = re.findall(line, PARTS[name[:2]], flags=re.M)
+    named = [name for name, _ in found]
     assert 5 <= len(named) <= 8
     assert [n for n in named if n not in asked] == []
     assert named == sorted(named, key=order.index)
+    assert found == [(n, str(order.index(n) + 1)) for n in named]  # save.py
 
 
 def test_other_names_are_cells_exercises_or_code(name):
