@@ -36,8 +36,10 @@ QUESTION = re.compile(r"\*\*Before you run it:\*\*")
 FORMULAS = {"mathtext.fontset": "cm", "svg.fonttype": "path"}
 MANY_WORDS = 80
 # Pixels: a slide without its margins, a line of the smallest code or of words
-# with what surrounds a block of them, the least height of a picture.
+# with what surrounds a block of them, the least height of a picture. Its words
+# are to be read from the back row: of its own height it needs this share.
 ROOM, CODE, WORDS, AROUND, DRAWN = 680, 22.5, 35, 30, 360
+READABLE = 0.8
 COLUMNS = 85  # letters in a line of words
 CODE_ABOVE_PICTURE = 3  # lines: below more code, a picture would be small
 
@@ -212,8 +214,18 @@ def _height(cell):
         data = output.get("data", {})
         lines = output.get("text", data.get("text/plain", "")).splitlines()
         told = AROUND + CODE * len(lines)
-        height += DRAWN if "image/png" in data else told
+        height += _least_height(output) if "image/png" in data else told
     return height
+
+
+def _least_height(output):
+    """Pixels that a drawn picture takes at least."""
+    width = output.metadata.get("image/png", {}).get("width")
+    if width is None:  # of another drawing than the series'
+        return DRAWN
+    header = base64.b64decode(output.data["image/png"][:32])
+    across, down = (int.from_bytes(header[n : n + 4]) for n in (16, 20))
+    return max(DRAWN, READABLE * width * down / across)
 
 
 def _new(source, slide_type):

@@ -15,6 +15,7 @@ from nbformat.v4 import (
 )
 from test_notebook_format import NAMES, ROOT, read
 
+from classroom.picture import Picture
 from classroom.slides import Embed, Prepare, formula_image
 
 # As nbconvert says where a notebook's pictures are.
@@ -118,6 +119,16 @@ def test_a_cell_without_room_begins_a_slide():
     more = new_code_cell("y", outputs=[new_output("stream", text="z\n" * 9)])
     kinds = [kind for _, kind in prepared(words, code, more)]
     assert kinds == [None, None, "subslide"]
+
+
+@pytest.mark.parametrize("inches, kind", [(4, None), (7, "subslide")])
+def test_a_tall_picture_begins_a_slide_to_be_read_on(inches, kind):
+    code = new_code_cell("x\n" * 9)
+    data, metadata = Picture(8, inches, "")._repr_mimebundle_()
+    output = new_output("display_data", data=data, metadata=metadata)
+    drawn = new_code_cell("y", outputs=[output])
+    kinds = [kind for _, kind in prepared(code, drawn)]
+    assert kinds == [None, kind]
 
 
 def test_formulas_become_pictures_and_code_stays():
