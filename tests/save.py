@@ -65,7 +65,9 @@ def save(path):
     ).execute()
     tidy(notebook, nbformat.reads(before, as_version=4))
     text = nbformat.writes(notebook) + "\n"
-    if text != before:
+    if text == before:
+        print(path.name, "stays as it was")
+    else:
         path.write_text(text, encoding="utf-8", newline="\n")
         print(path.name, "is saved anew")
 

@@ -25,7 +25,9 @@ from gptlib.config import (
 KEYS = ("vocab_size", "context_length", "emb_dim", "n_heads", "n_layers",
         "qkv_bias", "drop_rate")  # fmt: skip
 GPT2 = [dict(cfg) for cfg in PUBLISHED.values()]
-SMALL, XL = GPT2[0], dict(PUBLISHED["gpt2-xl (1558M)"])
+SMALL, XL = (
+    dict(PUBLISHED[name]) for name in ("gpt2-small (124M)", "gpt2-xl (1558M)")
+)
 LARGEST_REAL_TABLE = 10_000_000  # numbers; the tiny models stay far below
 
 

@@ -38,9 +38,10 @@ def test_the_family_of_exercise_4_2():
         "gpt2-large (774M)": (1280, 36, 20),
         "gpt2-xl (1558M)": (1600, 48, 25),
     }, (
-        "The lecture notes and the notebooks count four sizes: let a notebook "
-        'that needs another define it, or search all files for "four" and '
-        "change this table, too."
+        "The lecture notes and the notebooks count four published sizes with "
+        "heads of 64 features: let a notebook that needs another define it. "
+        "Or change this table, and read all of notebook 07, which counts "
+        'and names them ("four", "all four"), and INSTRUCTORS.md on it.'
     )
     for cfg in GPT2_CONFIGS.values():
         check_config(cfg)

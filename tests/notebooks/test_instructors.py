@@ -61,9 +61,14 @@ def test_each_question_is_asked_in_the_notebook(name):
     found = re.findall(line, PARTS[name[:2]], flags=re.M)
     named = [name for name, _ in found]
     assert 5 <= len(named) <= 8
-    assert [n for n in named if n not in asked] == []
-    assert named == sorted(named, key=order.index)
-    assert found == [(n, str(order.index(n) + 1)) for n in named]  # save.py
+    lost = [n for n in named if n not in asked]
+    assert not lost, (
+        f"INSTRUCTORS.md asks about {lost}, which no cell of {name} after a "
+        f"question is called; there are {asked}"
+    )
+    assert named == sorted(named, key=order.index), "not in the cells' order"
+    numbers = [(n, str(order.index(n) + 1)) for n in named]
+    assert found == numbers, "tests/save.py sets these numbers"
 
 
 def test_other_names_are_cells_exercises_or_code(name):
