@@ -129,14 +129,22 @@ class Picture(Figure):
 
     def _sharp_png(self):
         """`png` for what is drawn once and kept, in place of often."""
-        dpi = self.dpi
-        self.set_dpi(DOTS * dpi)
-        drawn = Image.open(io.BytesIO(self.png())).convert("RGB")
-        self.set_dpi(dpi)
+        sharp = self._drawn(DOTS)
+        self._drawn(1)  # else texts would hold the sheet, which is large
         file = io.BytesIO()
-        shades = drawn.quantize(SHADES, dither=Image.Dither.NONE)
+        shades = sharp.quantize(SHADES, dither=Image.Dither.NONE)
         shades.save(file, "PNG", compress_level=9)
         return file.getvalue()
+
+    @styled
+    def _drawn(self, dots):
+        """The picture, with so many dots for one."""
+        dpi, canvas = self.dpi, FigureCanvasAgg(self)
+        self.set_dpi(dots * dpi)
+        canvas.draw()
+        drawn = Image.fromarray(np.asarray(canvas.buffer_rgba()))
+        self.set_dpi(dpi)
+        return drawn.convert("RGB")
 
     def _repr_mimebundle_(self, **kwargs):
         image = base64.b64encode(self._sharp_png()).decode("ascii")

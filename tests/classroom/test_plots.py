@@ -12,6 +12,7 @@ import matplotlib
 import numpy as np
 import pytest
 import torch
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_hex, to_rgb
 from matplotlib.text import Text
 from PIL import Image
@@ -324,10 +325,11 @@ def test_it_is_sharp_on_a_fine_screen_and_small_as_a_file(name):
     width = picture.get_figwidth()
     assert abs(metadata["image/png"]["width"] - 100 * width) <= 1
     exact.set_dpi(200)
-    sharp, exact = (
-        np.asarray(Image.open(io.BytesIO(png)).convert("RGB"), int)
-        for png in (png, exact.png())
-    )
+    canvas = FigureCanvasAgg(exact)
+    styled(canvas.draw)()
+    exact = np.asarray(canvas.buffer_rgba(), int)[..., :3]
+    sharp = Image.open(io.BytesIO(png)).convert("RGB")
+    sharp = np.asarray(sharp, int)
     assert abs(sharp.shape[1] - 200 * width) <= 1
     assert (sharp[0, 0] == 255).all()
     gap = np.abs(sharp - exact).max(axis=-1)
