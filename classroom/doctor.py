@@ -218,7 +218,7 @@ def check_notebook():
         return
     with tempfile.TemporaryDirectory() as empty:
         kept = {k: v for k, v in os.environ.items() if not SETTINGS.match(k)}
-        clean = _set_up(empty, kept)
+        clean = _run(SETUP, cwd=empty, env=kept)
     if clean.returncode == 0:
         names = {*clean.stdout.splitlines()[-1].split()} - {*ROOMS}
         found = list(_shadows(sorted(names), here.stderr))
@@ -386,7 +386,7 @@ def _findings(check):
 
 @functools.cache
 def _set_up_here():
-    return _set_up(NOTEBOOKS, os.environ)
+    return _run(SETUP, cwd=NOTEBOOKS)
 
 
 @functools.cache
@@ -502,7 +502,7 @@ def _settings(reason):
     """What to do where no file is in the way but something is."""
     for variable in sorted(filter(SETTINGS.match, os.environ)):
         others = {k: v for k, v in os.environ.items() if k != variable}
-        if _set_up(NOTEBOOKS, others).returncode == 0:
+        if _run(SETUP, cwd=NOTEBOOKS, env=others).returncode == 0:
             fact = f"The environment variable {variable} stands in the way"
             return Finding(f"{fact} ({reason})", "unset it")
     return Finding(
@@ -527,10 +527,6 @@ def _complaint(errors):
             f"take line {line[1]} out",
         )
     return None
-
-
-def _set_up(folder, environment):
-    return _run(SETUP, cwd=folder, env=environment)
 
 
 def _reason(done):

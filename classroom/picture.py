@@ -127,24 +127,21 @@ class Picture(Figure):
         _Canvas(self).print_png(file, pil_kwargs=PNG)
         return file.getvalue()
 
+    @styled
     def _sharp_png(self):
         """`png` for what is drawn once and kept, in place of often."""
-        sharp = self._drawn(DOTS)
-        self._drawn(1)  # else texts would hold the sheet, which is large
+        dpi = self.dpi
+        self.set_dpi(DOTS * dpi)
+        FigureCanvasAgg(self).draw()
+        drawn = np.asarray(self.canvas.buffer_rgba())[..., :3].copy()
+        self.set_dpi(dpi)
+        self.png()  # else canvas and texts would hold the sheet, 8 MB of it
         file = io.BytesIO()
-        shades = sharp.quantize(SHADES, dither=Image.Dither.NONE)
+        shades = Image.fromarray(drawn).quantize(
+            SHADES, dither=Image.Dither.NONE
+        )
         shades.save(file, "PNG", compress_level=9)
         return file.getvalue()
-
-    @styled
-    def _drawn(self, dots):
-        """The picture, with so many dots for one."""
-        dpi, canvas = self.dpi, FigureCanvasAgg(self)
-        self.set_dpi(dots * dpi)
-        canvas.draw()
-        drawn = Image.fromarray(np.asarray(canvas.buffer_rgba()))
-        self.set_dpi(dpi)
-        return drawn.convert("RGB")
 
     def _repr_mimebundle_(self, **kwargs):
         image = base64.b64encode(self._sharp_png()).decode("ascii")

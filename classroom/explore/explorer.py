@@ -76,28 +76,26 @@ class Explorer(widgets.VBox):
         rows = [_row(*group) for group in groups.items()]
         super().__init__([*rows, view, _Page()])
         self.add_class("gpt-explorer")
-        self._drawn = None
-        self._update()
-        self._first = self._drawn, self.description
+        self._first = self._update(), self.description
 
     def _values(self):
         return {name: _value(c) for name, c in self._controls.items()}
 
     def _update(self, change=None):
         with ONE_AT_A_TIME:
-            if not self._restoring:
-                self._show()
+            return None if self._restoring else self._show()
 
     def _show(self):
+        """Draw, or say why not; returns the picture, or None."""
         try:
             picture = self._draw(**self._values())
             self.picture.value = picture.png()
-            self._drawn = picture
         except Exception as error:  # shown here, or it would be nowhere
             self._explain(error)
-        else:
-            self.picture.remove_class("gpt-stale")
-            self._say(picture.description)
+            return None
+        self.picture.remove_class("gpt-stale")
+        self._say(picture.description)
+        return picture
 
     def _explain(self, error):
         sentence = str(error.args[0]) if error.args else str(error)

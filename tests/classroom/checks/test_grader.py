@@ -274,7 +274,7 @@ def half_done(tmp_path):
     write(tmp_path / "c" / "02.ipynb", SETUP, RIGHT, LOOP)
     file = tmp_path / "class.csv"
     # What a shell starts in the background ignores it, and so do its children.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     with file.open("wb") as out:
         process = subprocess.Popen(
             command(tmp_path, "--csv", "--jobs", 1),
@@ -282,6 +282,7 @@ def half_done(tmp_path):
             stderr=subprocess.PIPE,
             cwd=ROOT,
         )
+    signal.signal(signal.SIGINT, before)
     try:
         wait_for(lambda: file.read_bytes().count(b"\r\n") == 2)
         wait_for(psutil.Process(process.pid).children)
